@@ -14,6 +14,8 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("bottlenecks", include_str!("../scenarios/bottlenecks.toml")),
     ("trickle", include_str!("../scenarios/trickle.toml")),
     ("video", include_str!("../scenarios/video.toml")),
+    ("adaptive", include_str!("../scenarios/adaptive.toml")),
+    ("web", include_str!("../scenarios/web.toml")),
     ("capture", include_str!("../scenarios/capture.toml")),
     ("kernel", KERNEL),
     (

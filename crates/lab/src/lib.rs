@@ -9,6 +9,7 @@ pub mod experiment;
 mod observer;
 pub mod outcome;
 mod packet;
+pub mod page;
 pub mod path;
 pub mod plan;
 mod random;

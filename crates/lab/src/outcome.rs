@@ -57,6 +57,8 @@ pub struct FlowOutcome {
     pub states: Vec<State>,
     /// For a video that was streamed: what its viewer saw, and its throttling phase.
     pub stream: Option<StreamOutcome>,
+    /// For a video whose quality was adapted: what its viewer saw, and the qualities.
+    pub adaptive: Option<AdaptiveOutcome>,
 }
 
 /// The state of a server's connection at a time.
@@ -80,6 +82,29 @@ pub struct StreamOutcome {
     /// The server's smoothed round trip when everything was acknowledged, or when the simulation
     /// ended.
     pub srtt: Option<Nanos>,
+}
+
+/// The results of a video whose quality was adapted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdaptiveOutcome {
+    /// What the viewer saw until the end of the video or the simulation.
+    pub viewing: Viewing,
+    /// The encoding rate of each segment that arrived, in bit/s: those of the flow's completions.
+    pub qualities: Vec<u64>,
+}
+
+impl AdaptiveOutcome {
+    /// The mean encoding rate of the segments in bit/s; `None` without any.
+    pub fn mean_quality(&self) -> Option<f64> {
+        let sum: u64 = self.qualities.iter().sum();
+        (!self.qualities.is_empty()).then(|| sum as f64 / self.qualities.len() as f64)
+    }
+
+    /// How often a segment had another quality than the one before it.
+    pub fn switches(&self) -> u64 {
+        let pairs = self.qualities.windows(2);
+        pairs.filter(|pair| pair[0] != pair[1]).count() as u64
+    }
 }
 
 /// The throttling phase of a video.
@@ -124,8 +149,12 @@ pub struct Distribution {
     pub min: Nanos,
     /// Mean.
     pub mean: Nanos,
+    /// 10th percentile.
+    pub p10: Nanos,
     /// Median.
     pub p50: Nanos,
+    /// 90th percentile.
+    pub p90: Nanos,
     /// 95th percentile.
     pub p95: Nanos,
     /// 99th percentile.

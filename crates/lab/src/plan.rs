@@ -10,6 +10,7 @@ use tidegate_limiter::pacing::throttled_rate;
 use tidegate_limiter::{LimiterConfig, Nanos, Police, Rate, Rule};
 
 use crate::capacity::Capacity;
+use crate::page::{Drawn, Page};
 use crate::tcp::TcpConfig;
 
 /// A simulation.
@@ -377,6 +378,10 @@ pub enum Traffic {
     },
     /// A whole video, its beginning at full speed and the rest throttled.
     Stream(StreamPlan),
+    /// A whole video in segments, whose quality the player adapts.
+    Adaptive(AdaptivePlan),
+    /// Visits of web pages.
+    Web(WebPlan),
     /// Datagrams at a constant rate, bytes on the wire.
     Datagrams {
         /// Rate at the IP layer.
@@ -419,6 +424,92 @@ impl StreamPlan {
     pub fn throttled_bytes_per_second(&self) -> u64 {
         (self.throttled_rate().bits_per_second() / 8).max(1)
     }
+}
+
+/// A video in segments of several qualities, over one persistent connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdaptivePlan {
+    /// Encoding rates of the qualities, ascending.
+    pub ladder: Vec<Rate>,
+    /// How long a segment plays.
+    pub segment: Nanos,
+    /// How long the video plays; its last segment may be shorter.
+    pub length: Nanos,
+    /// How the player chooses the quality of a segment.
+    pub rule: AdaptationRule,
+    /// The quality of the first segment is the highest one up to this rate, or else the lowest.
+    pub initial: Rate,
+    /// The player asks for a segment while it has less video than this.
+    pub buffer: Nanos,
+    /// Video that the player needs before it begins.
+    pub start: Nanos,
+    /// Video that it needs to continue, after it ran out.
+    pub restart: Nanos,
+    /// Bytes of a request.
+    pub request: u32,
+}
+
+impl AdaptivePlan {
+    /// Segments of the video.
+    pub fn segments(&self) -> u64 {
+        self.length.div_ceil(self.segment.max(1))
+    }
+
+    /// How long a segment plays: the last one may be shorter.
+    pub fn plays(&self, segment: u64) -> Nanos {
+        let before = segment.saturating_mul(self.segment);
+        self.segment.min(self.length.saturating_sub(before))
+    }
+}
+
+/// How a player chooses the quality of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdaptationRule {
+    /// By the throughput of earlier segments.
+    Throughput,
+    /// By the video in the buffer: BOLA.
+    Bola,
+}
+
+impl AdaptationRule {
+    /// Names of the rules.
+    pub const NAMES: [(&str, Self); 2] = [("throughput", Self::Throughput), ("bola", Self::Bola)];
+}
+
+/// A browser that visits pages, one after the other, each over new connections.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WebPlan {
+    /// The pages.
+    pub page: Pages,
+    /// The version of HTTP.
+    pub http: Http,
+    /// Bytes that the server sends in the handshake of TLS 1.3, which takes a round trip; 0 is without TLS.
+    pub handshake: u32,
+    /// From the end of a visit to the next.
+    pub pause: Nanos,
+    /// Number of visits; without end if `None`.
+    pub visits: Option<u32>,
+}
+
+/// The pages that a browser visits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pages {
+    /// Always this one.
+    Same(Page),
+    /// Each visit draws one.
+    Drawn(Drawn),
+}
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Http {
+    /// HTTP/1.1: a request at a time on each connection.
+    One {
+        /// Most connections to a host.
+        connections: u32,
+    },
+    /// HTTP/2: a connection to each host, on which responses take turns.
+    Two,
 }
 
 /// How a server keeps the throttled rate R.

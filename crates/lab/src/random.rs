@@ -154,7 +154,7 @@ impl BoundedPareto {
 const LN_2: f64 = std::f64::consts::LN_2;
 
 /// Natural logarithm of a positive, normal number.
-fn ln(x: f64) -> f64 {
+pub fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;
     let mut mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
@@ -189,6 +189,6 @@ fn exp(x: f64) -> f64 {
 }
 
 /// A positive number to any power.
-fn pow(x: f64, y: f64) -> f64 {
+pub fn pow(x: f64, y: f64) -> f64 {
     exp(y * ln(x))
 }

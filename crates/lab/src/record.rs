@@ -122,6 +122,7 @@ impl FlowRecord {
             windows: self.windows.into_bytes(),
             states: self.states,
             stream: None,
+            adaptive: None,
         }
     }
 }

@@ -55,7 +55,11 @@ fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
             within(result.start, result.end, outcome.window).contains(&window)
         }
         // Between its transfers it has nothing to send.
-        Traffic::OnOff { .. } | Traffic::Video { .. } | Traffic::Stream(_) => {
+        Traffic::OnOff { .. }
+        | Traffic::Video { .. }
+        | Traffic::Stream(_)
+        | Traffic::Adaptive(_)
+        | Traffic::Web(_) => {
             let at = result
                 .completions
                 .partition_point(|one| one.end / outcome.window.max(1) <= window as u64);

@@ -149,6 +149,28 @@ path = ["gate"]
 stream.traffic.pace = ["blocks", "max-rate", "trickle", "none"]
 "#;
 
+/// Players and browsers.
+const APPLICATIONS: &str = r#"
+duration = "20s"
+[[element]]
+name = "gate"
+kind = "policer"
+rate = "4mbit"
+[[flow]]
+name = "video"
+rtt = "20ms"
+traffic = { kind = "adaptive", ladder = ["300kbit", "1mbit", "3mbit"], segment = "2s", length = "40s", buffer = "6s" }
+path = ["gate"]
+[[flow]]
+name = "web"
+rtt = "30ms"
+traffic = { kind = "web", page = { objects = 20 }, pause = "500ms" }
+path = ["gate"]
+[sweep]
+video.traffic.rule = ["throughput", "bola"]
+web.traffic.http = ["http/1.1", "h2"]
+"#;
+
 /// FNV-1a.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
@@ -218,6 +240,7 @@ fn scenarios_come_to_the_same_on_every_machine() {
         ("queues", QUEUES),
         ("limiters", LIMITERS),
         ("traffic", TRAFFIC),
+        ("applications", APPLICATIONS),
     ];
     let found: String = scenarios.map(|(name, text)| outcomes(name, text)).concat();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reproducible.txt");

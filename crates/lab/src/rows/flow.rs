@@ -6,7 +6,7 @@ use tidegate_table::{Column, Row};
 use super::{Flow, Simulation};
 use crate::Nanos;
 use crate::experiment::Finished;
-use crate::outcome::{Distribution, FlowOutcome, StreamOutcome, Throttled};
+use crate::outcome::{AdaptiveOutcome, Distribution, FlowOutcome, StreamOutcome, Throttled};
 use crate::plan::{FlowPlan, StreamPlan, Traffic};
 use crate::playback::Viewing;
 use crate::summary;
@@ -55,7 +55,7 @@ impl Row for LabFlowRow {
 }
 
 const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
-    traffic: Text [""] "What it sends: bulk, on-off, video, stream or udp." = |r| traffic(&r.plan.traffic);
+    traffic: Text [""] "What it sends: bulk, on-off, video, stream, adaptive, web or udp." = |r| traffic(&r.plan.traffic);
     cc: Text [""] "Its congestion control, as the key `cc` of scenarios; missing for udp." = |r| congestion_control(&r.plan);
     delay_ms: Real ["ms"] "Its round-trip delay without the elements." = |r| millis(r.plan.delay);
     start_s: Real ["s"] "When it began to send." = |r| seconds(r.outcome.start);
@@ -78,8 +78,8 @@ const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     transfers: Integer [""] "Transfers that were completed." = |r| r.outcome.completions.len() as u64;
     pace: Text [""] "Of a stream, how the server keeps the throttled rate: trickle, application-64k, application-16k, application (by blocks of another size), max-pacing-rate or none." = |r| stream(r).map(|(plan, _)| plan.pace.way.name());
     encoding_bps: Integer ["bit/s"] "Of a stream, the encoding rate." = |r| stream(r).map(|(plan, _)| plan.rate.bits_per_second());
-    join_s: Real ["s"] "Of a stream, from the request to the first picture; missing if it never came." = |r| viewing(r).and_then(|viewing| viewing.join).map(seconds);
-    rebufferings: Integer [""] "Of a stream, rebuffering events." = |r| viewing(r).map(|viewing| viewing.rebufferings);
+    join_s: Real ["s"] "Of a stream or an adaptive video, from the request to the first picture; missing if it never came." = |r| viewing(r).and_then(|viewing| viewing.join).map(seconds);
+    rebufferings: Integer [""] "Of a stream or an adaptive video, rebuffering events." = |r| viewing(r).map(|viewing| viewing.rebufferings);
     rebuffering_hz: Real ["1/s"] "Rebuffering events over the time from the request to the end of the video, or of the simulation." = |r| viewing(r).map(|viewing| rounded(viewing.frequency(), 6));
     stalled_s: Real ["s"] "Time spent in rebuffering events." = |r| viewing(r).map(|viewing| seconds(viewing.stalled));
     throttled_s: Real ["s"] "Of a stream, how long the throttling phase lasted: from the last packet of the start-up phase to the last acknowledgement." = |r| throttled(r).map(|phase| seconds(phase.end.saturating_sub(phase.start)));
@@ -89,6 +89,11 @@ const FLOW: &[Column<LabFlowRow>] = flow_columns! { LabFlowRow;
     throttled_retransmission_rate: Real [""] "Retransmitted over sent in it, 0 to 1." = |r| throttled(r).and_then(|phase| phase.retransmission_rate()).map(|rate| rounded(rate, 6));
     srtt_end_ms: Real ["ms"] "Of a stream, the server's smoothed round trip when everything was acknowledged, or when the simulation ended." = |r| stream(r).and_then(|(_, stream)| stream.srtt).map(millis);
     marked_packets: Integer ["packets"] "Of the packets with payload that the server sent, those that got the ECN field *congestion experienced* on the path." = |r| r.outcome.marked;
+    rebuffering_ratio: Real [""] "Of a stream or an adaptive video, time spent in rebuffering events over time spent playing; missing if nothing was played." = |r| viewing(r).filter(|viewing| viewing.played > 0).map(|viewing| rounded(viewing.stalled as f64 / viewing.played as f64, 6));
+    quality_bps: Integer ["bit/s"] "Of an adaptive video, the mean encoding rate of the segments that arrived." = |r| r.outcome.adaptive.as_ref().and_then(AdaptiveOutcome::mean_quality).map(bits);
+    quality_switches: Integer [""] "How often a segment had another quality than the one before it." = |r| r.outcome.adaptive.as_ref().map(AdaptiveOutcome::switches);
+    page_load_p50_s: Real ["s"] "Of web pages, the median page load time: from the visit's start to the last byte of its last object." = |r| page_load(r, 50.0);
+    page_load_p95_s: Real ["s"] "95th percentile of it." = |r| page_load(r, 95.0);
 };
 
 fn stream(row: &LabFlowRow) -> Option<(&StreamPlan, &StreamOutcome)> {
@@ -99,7 +104,19 @@ fn stream(row: &LabFlowRow) -> Option<(&StreamPlan, &StreamOutcome)> {
 }
 
 fn viewing(row: &LabFlowRow) -> Option<&Viewing> {
-    stream(row).map(|(_, stream)| &stream.viewing)
+    let adaptive = row.outcome.adaptive.as_ref();
+    let stream = stream(row).map(|(_, stream)| &stream.viewing);
+    stream.or(adaptive.map(|adaptive| &adaptive.viewing))
+}
+
+fn page_load(row: &LabFlowRow, percent: f64) -> Option<f64> {
+    if !matches!(row.plan.traffic, Traffic::Web(_)) {
+        return None;
+    }
+    let times = row.outcome.completions.iter();
+    let mut times: Vec<Nanos> = times.map(|one| one.end.saturating_sub(one.start)).collect();
+    times.sort_unstable();
+    summary::percentile(&times, percent).map(seconds)
 }
 
 fn throttled(row: &LabFlowRow) -> Option<&Throttled> {
@@ -117,6 +134,8 @@ fn traffic(traffic: &Traffic) -> &'static str {
         Traffic::OnOff { .. } => "on-off",
         Traffic::Video { .. } => "video",
         Traffic::Stream(_) => "stream",
+        Traffic::Adaptive(_) => "adaptive",
+        Traffic::Web(_) => "web",
         Traffic::Datagrams { .. } => "udp",
     }
 }

@@ -12,6 +12,8 @@ use crate::outcome::Completion;
 pub struct LabTransferRow {
     flow: Flow,
     transfer: Completion,
+    /// Of a segment of an adaptive video, in bit/s.
+    quality: Option<u64>,
 }
 
 impl LabTransferRow {
@@ -20,9 +22,13 @@ impl LabTransferRow {
         let mut rows = Vec::new();
         for (index, outcome) in finished.outcome.flows.iter().enumerate() {
             let flow = Flow::new(of, finished, index);
-            rows.extend(outcome.completions.iter().map(|&transfer| Self {
+            let qualities = outcome.adaptive.as_ref();
+            let qualities = qualities.map_or(&[][..], |adaptive| &adaptive.qualities);
+            let transfers = outcome.completions.iter().enumerate();
+            rows.extend(transfers.map(|(number, &transfer)| Self {
                 flow: flow.clone(),
                 transfer,
+                quality: qualities.get(number).copied(),
             }));
         }
         rows
@@ -30,7 +36,7 @@ impl LabTransferRow {
 }
 
 impl Row for LabTransferRow {
-    const TITLE: &'static str = "a transfer that was completed: a download, a chunk, an on period";
+    const TITLE: &'static str = "a transfer that was completed: a download, a chunk or segment of video, an on period, a visit of a page";
 
     fn columns() -> &'static [Column<Self>] {
         TRANSFER
@@ -41,4 +47,5 @@ const TRANSFER: &[Column<LabTransferRow>] = flow_columns! { LabTransferRow;
     start_s: Real ["s"] "When it was requested, or its first byte was written." = |r| seconds(r.transfer.start);
     duration_s: Real ["s"] "From then to its last byte at the client." = |r| seconds(r.transfer.end.saturating_sub(r.transfer.start));
     bytes: Integer ["B"] "Its payload." = |r| r.transfer.bytes;
+    quality_bps: Integer ["bit/s"] "Of a segment of an adaptive video, the encoding rate." = |r| r.quality;
 };

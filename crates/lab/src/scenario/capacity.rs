@@ -4,14 +4,14 @@ use tidegate_limiter::Rate;
 use tidegate_notation::{Mistake, Node, Value, quantity};
 
 use super::fields::Fields;
-use super::traces::Traces;
+use super::files::Files;
 use crate::capacity::{Capacity, Steps};
 
 /// Most steps.
 const MOST: usize = 100_000;
 
 /// The capacity of a link that varies; `None` if it is constant.
-pub(super) fn varying(f: &Fields<'_>, traces: &Traces) -> Result<Option<Capacity>, Mistake> {
+pub(super) fn varying(f: &Fields<'_>, files: &Files) -> Result<Option<Capacity>, Mistake> {
     let keys = ["rate", "rates", "trace"];
     let mut given = keys.iter().filter(|key| f.raw(key).is_some());
     if let (Some(first), Some(second)) = (given.next(), given.next()) {
@@ -25,7 +25,7 @@ pub(super) fn varying(f: &Fields<'_>, traces: &Traces) -> Result<Option<Capacity
         return Err(f.wrong("period", "`period` has no meaning without `rates`"));
     }
     if let Some(node) = f.raw("trace") {
-        return traces.get(node).map(|trace| Some(Capacity::Trace(trace)));
+        return files.trace(node).map(|trace| Some(Capacity::Trace(trace)));
     }
     let Some(node) = steps else {
         return Ok(None);

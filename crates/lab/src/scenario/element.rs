@@ -4,11 +4,11 @@ use tidegate_limiter::{Nanos, Scheme};
 use tidegate_notation::{Mistake, Node, Section, Value, quantity};
 
 use super::fields::Fields;
+use super::files::Files;
 use super::keys::{
     BC_PQP, BC_PQP_PAPER, DELAY, ELEMENT, FAIR_POLICER, LINK, LOSS, POLICER, PQP, REORDER, SHAPER,
     SRTCM, TAP, TRTCM,
 };
-use super::traces::Traces;
 use super::{capacity, limiter, queue, sizing};
 use crate::plan::{ElementKind, QueueKind};
 
@@ -100,7 +100,7 @@ pub(super) fn kind(
     node: &Node,
     varied: bool,
     rtt: Nanos,
-    traces: &Traces,
+    files: &Files,
 ) -> Result<ElementKind, Mistake> {
     let (name, kind, keys) = section(node)?;
     let others: Vec<Section> = KINDS.iter().map(|kind| kind.2).collect();
@@ -109,7 +109,7 @@ pub(super) fn kind(
     let f = Fields::new(node, &what, &[ELEMENT, keys], passed_over)?;
     Ok(match kind {
         Kind::Link => {
-            let capacity = capacity::varying(&f, traces)?;
+            let capacity = capacity::varying(&f, files)?;
             let rate = match &capacity {
                 Some(capacity) => capacity.nominal(),
                 None => f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,

@@ -254,6 +254,18 @@ fn most(time: Nanos, most: Nanos, name: &str) -> Option<String> {
     (time > most).then(|| format!("must be {name} at most"))
 }
 
+/// The values of a key: those of its list, or the only one.
+pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
+    match table.get(key) {
+        None => &[],
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list,
+        Some(node) => std::slice::from_ref(node),
+    }
+}
+
 /// A quantity, or a range of them: smallest and largest.
 pub(super) fn range(
     node: &Node,

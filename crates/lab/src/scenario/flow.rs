@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 use tidegate_limiter::Nanos;
 use tidegate_notation::{Mistake, Node, Section, Table, Value, quantity};
 
-use super::fields::{Fields, range};
-use super::keys::{BULK, ON_OFF, STREAM, UDP, VIDEO};
-use super::{sizes, stream};
+use super::fields::{Fields, range, values};
+use super::files::Files;
+use super::keys::{ADAPTIVE, BULK, ON_OFF, STREAM, UDP, VIDEO, WEB};
+use super::{applications, sizes, stream};
 use crate::SECOND;
 use crate::plan::{FlowPlan, Traffic};
 use crate::tcp::{Algorithm, Recovery, SlowStart, TcpConfig};
@@ -22,20 +23,13 @@ pub(super) fn longest_rtt(table: &Table) -> Result<Nanos, Mistake> {
     all.try_fold(0, |most, node| Ok(most.max(one(node)?)))
 }
 
-/// The values of a key: those of its list, or the only one.
-pub(super) fn values<'a>(table: &'a Table, key: &str) -> &'a [Node] {
-    match table.get(key) {
-        None => &[],
-        Some(Node {
-            value: Value::List(list),
-            ..
-        }) => list,
-        Some(node) => std::slice::from_ref(node),
-    }
-}
-
 /// A flow, without its index in the plan. `number`: its number among its aggregate's flows.
-pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan, Mistake> {
+pub(super) fn flow(
+    f: &Fields<'_>,
+    name: &str,
+    number: usize,
+    files: &Files,
+) -> Result<FlowPlan, Mistake> {
     let default = TcpConfig::default();
     let algorithms = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
     let recoveries = [
@@ -109,7 +103,7 @@ pub(super) fn flow(f: &Fields<'_>, name: &str, number: usize) -> Result<FlowPlan
         port: f.integer("port", 1..=u64::from(u16::MAX))?.unwrap_or(443) as u16,
         client: client(f)?,
         start: f.time("start")?.unwrap_or(0),
-        traffic: traffic(f)?,
+        traffic: traffic(f, files)?,
         tcp,
     })
 }
@@ -151,21 +145,23 @@ fn address(
     }
 }
 
-fn traffic(flow: &Fields<'_>) -> Result<Traffic, Mistake> {
+fn traffic(flow: &Fields<'_>, files: &Files) -> Result<Traffic, Mistake> {
     const KINDS: &[(&str, Section)] = &[
         ("bulk", BULK),
         ("on-off", ON_OFF),
         ("video", VIDEO),
         ("stream", STREAM),
+        ("adaptive", ADAPTIVE),
+        ("web", WEB),
         ("udp", UDP),
     ];
     let Some(node) = flow.node("traffic")? else {
         return Ok(Traffic::Bulk { bytes: None });
     };
     let name = match &node.value {
-        Value::Table(table) => table
-            .get("kind")
-            .ok_or_else(|| node.wrong("`kind` is missing: bulk, on-off, video, stream or udp"))?,
+        Value::Table(table) => table.get("kind").ok_or_else(|| {
+            node.wrong("`kind` is missing: bulk, on-off, video, stream, adaptive, web or udp")
+        })?,
         _ => node,
     };
     let names: Vec<(&str, usize)> = KINDS
@@ -211,6 +207,8 @@ fn traffic(flow: &Fields<'_>) -> Result<Traffic, Mistake> {
             request: f.small_bytes("request", 1..=1_000_000)?.unwrap_or(300),
         },
         "stream" => Traffic::Stream(stream::read(&f)?),
+        "adaptive" => Traffic::Adaptive(applications::adaptive(&f)?),
+        "web" => Traffic::Web(applications::web(&f, files)?),
         _ => Traffic::Datagrams {
             rate: f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,
             bytes: f.small_bytes("size", 28..=9000)?.unwrap_or(1500),

@@ -7,7 +7,8 @@ use tidegate_notation::{Mistake, Node, Value, instead, quantity};
 
 use super::aggregate::{Aggregate, too_many};
 use super::draw::Draw;
-use super::fields::{Choice, Fields, range};
+use super::fields::{Choice, Fields, range, values};
+use super::files::Files;
 use super::keys::FLOW;
 use super::{Scenario, element, flow, name};
 use crate::plan::FlowPlan;
@@ -157,7 +158,7 @@ impl<'a> Flows<'a> {
         let Value::Table(table) = &self.node.value else {
             return Ok(());
         };
-        for node in flow::values(table, "start") {
+        for node in values(table, "start") {
             let (earliest, _) = range(node, "start", quantity::time)?;
             if earliest >= end {
                 return Err(node.wrong("`start` is not before the end of the run"));
@@ -198,7 +199,8 @@ impl<'a> Flows<'a> {
                     "flow",
                 ),
             };
-            let names = ["path", "back", "aggregate", "per-aggregate"];
+            // Lists that are one value.
+            let names = ["path", "back", "aggregate", "per-aggregate", "ladder"];
             if !names.contains(&key.text.as_str())
                 && !unknown
                 && number > 0
@@ -217,6 +219,7 @@ impl<'a> Flows<'a> {
         &self,
         aggregates: &[Aggregate<'_>],
         (seed, end): (u64, Nanos),
+        files: &Files,
         taken: &mut [usize],
         senders: &mut Vec<Sender>,
     ) -> Result<(), Mistake> {
@@ -243,7 +246,8 @@ impl<'a> Flows<'a> {
                         draw: one.name(key),
                     },
                 };
-                let mut plan = flow::flow(&self.f.choosing(&choose), self.name, taken[index])?;
+                let mut plan =
+                    flow::flow(&self.f.choosing(&choose), self.name, taken[index], files)?;
                 if let Some(mean) = self.arrivals {
                     arrival = if number == 0 { plan.start } else { arrival };
                     if arrival >= end {

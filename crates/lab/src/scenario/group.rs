@@ -9,12 +9,12 @@ use super::aggregate::aggregates;
 use super::draw::Draw;
 use super::element::Element;
 use super::error::setting_of;
-use super::fields::Fields;
+use super::fields::{Fields, values};
+use super::files::Files;
 use super::flows::{Flows, Sender};
 use super::keys::FILE;
 use super::partition::{group, together};
-use super::traces::Traces;
-use super::{Group, Scenario, TABLES, element, flow, name, parts, tables};
+use super::{Group, Scenario, TABLES, element, name, parts, tables};
 use crate::MILLISECOND;
 use crate::plan::{ElementKind, Noting, Plan};
 
@@ -32,7 +32,7 @@ pub(super) fn groups(
     varied: &[String],
     seed: u64,
     taps: bool,
-    traces: &Traces,
+    files: &Files,
 ) -> Result<Vec<Group>, Mistake> {
     let file = Fields::of(root, Place::default(), "a scenario", &[FILE], &[])?;
     let missing = |key: &str, example: &str| {
@@ -70,7 +70,13 @@ pub(super) fn groups(
         for &element in flows.forward.iter().chain(&flows.back) {
             longest[element] = longest[element].max(flows.rtt);
         }
-        flows.add(&aggregates, (seed, duration), &mut taken, &mut senders)?;
+        flows.add(
+            &aggregates,
+            (seed, duration),
+            files,
+            &mut taken,
+            &mut senders,
+        )?;
     }
     if senders.is_empty() {
         return Err(match tables(root, "flow")?.first() {
@@ -84,7 +90,7 @@ pub(super) fn groups(
             }
         });
     }
-    let elements = elements(nodes, varied, &longest, traces)?;
+    let elements = elements(nodes, varied, &longest, files)?;
     check_classes(root, &elements, &senders)?;
 
     let plan = Plan {
@@ -126,7 +132,7 @@ fn elements<'a>(
     nodes: &'a [Node],
     varied: &[String],
     longest: &[Nanos],
-    traces: &Traces,
+    files: &Files,
 ) -> Result<Vec<Element<'a>>, Mistake> {
     let mut elements = Vec::new();
     for (node, &rtt) in nodes.iter().zip(longest) {
@@ -143,7 +149,7 @@ fn elements<'a>(
             }) => *shared,
             Some(node) => return Err(node.wrong("`shared` is true or false")),
         };
-        let kind = element::kind(node, varied, rtt, traces)?;
+        let kind = element::kind(node, varied, rtt, files)?;
         elements.push(Element { name, kind, shared });
     }
     Ok(elements)
@@ -227,10 +233,7 @@ pub(super) fn note_passed(root: &Table, passed: &mut BTreeSet<String>) -> Result
                 }
             }
         }
-        for node in ["path", "back"]
-            .iter()
-            .flat_map(|key| flow::values(table, key))
-        {
+        for node in ["path", "back"].iter().flat_map(|key| values(table, key)) {
             passed.insert(node.to_string());
         }
     }

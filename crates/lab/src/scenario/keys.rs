@@ -179,7 +179,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "back": "names", "[]", "Elements on the way back.";
     "rtt": "time", "", "Its round-trip delay without the elements.";
     "start": "time", "0s", "When it begins.";
-    "traffic": "a name or a table", "bulk", "What it sends: `\"bulk\"`, `\"on-off\"`, `\"video\"`, or a table with their settings.";
+    "traffic": "a name or a table", "bulk", "What it sends: `\"bulk\"`, `\"on-off\"`, `\"video\"`, `\"web\"`, or a table with their settings.";
     "class": "number", "0", "Its class: the leaf of the limiters' policies, from 0 in the order of the policy. It counts if they have no rules.";
     "queue": "number, \"hash\" or \"own\"", "hash", "The queue within the class: this number, by hash, or `own` for a separate one.";
     "dscp": "number or name", "0", "The code point of its packets, such as `46` or `\"ef\"`.";
@@ -247,6 +247,35 @@ section! { STREAM = "traffic = { kind = \"stream\" }", "A whole video over one c
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out.";
     "request": "size", "300B", "Size of the request.";
 }
+section! { ADAPTIVE = "traffic = { kind = \"adaptive\" }", "A whole video in segments over one persistent connection. The player asks for one after the other, and chooses the quality of each.";
+    "kind": "a name", "", "The traffic.";
+    "ladder": "rates", "", "The encoding rates of the qualities, ascending, such as `[\"300kbit\", \"1mbit\", \"3mbit\"]`. This list is one value.";
+    "segment": "time", "4s", "How long a segment plays.";
+    "length": "time", "5min", "How long the video plays.";
+    "rule": "\"throughput\" or \"bola\"", "throughput", "How the player chooses. `throughput` takes the highest quality below 90 % of the throughput of earlier segments. BOLA chooses by the video in the buffer.";
+    "initial": "rate", "that of the lowest quality", "The first segment has the highest quality up to this rate: nothing is known of the throughput yet.";
+    "buffer": "time", "30s", "The player asks for a segment while it has less video than this. BOLA chooses the lowest quality below a third of it, and the highest from it on.";
+    "join": "time", "2s", "Video that the player needs before it begins, at most `buffer`.";
+    "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out, at most `buffer`.";
+    "request": "size", "300B", "Size of a request.";
+}
+section! { WEB = "traffic = { kind = \"web\" }", "A browser that visits pages, one after the other, each over new connections. A visit ends when all objects of the page have arrived.";
+    "kind": "a name", "", "The traffic.";
+    "page": "a file or a table", "drawn at each visit", "An HTTP archive (HAR) of a page, as browsers and their tools save it, whose objects keep their sizes and dependencies. The file is looked for in the scenario's folder. Or the pages that visits draw, as below.";
+    "http": "\"http/1.1\" or \"h2\"", "h2", "The version of HTTP, by its name in TLS. HTTP/1.1 has a request at a time on each connection. HTTP/2 has a connection to each host, on which responses take turns.";
+    "connections": "number", "6 with HTTP/1.1", "Of HTTP/1.1: most connections to a host.";
+    "handshake": "size", "4kB", "What a server sends in the handshake of TLS 1.3, which takes a round trip. `0B` is without TLS.";
+    "pause": "time", "5s", "From the end of a visit to the next.";
+    "visits": "number", "without end", "Number of visits.";
+}
+section! { PAGE = "page = { … }", "Pages that are drawn. The first object is the document, which names others at random places.";
+    "objects": "number", "40", "Objects of a page.";
+    "mean": "size", "20kB", "Mean size of an object, of a bounded Pareto distribution.";
+    "shape": "number", "1.2", "Its shape, more than 1. A smaller one has a heavier tail.";
+    "max": "size", "100 times the mean", "Largest size.";
+    "nested": "number", "0.3", "Share of objects that another object than the document names, when all of it has arrived.";
+    "request": "size", "400B", "Size of a request.";
+}
 section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate.";
     "kind": "a name", "", "The traffic.";
     "rate": "rate", "", "Rate at the IP layer.";
@@ -290,6 +319,9 @@ pub const SECTIONS: &[Section] = &[
     ON_OFF,
     VIDEO,
     STREAM,
+    ADAPTIVE,
+    WEB,
+    PAGE,
     UDP,
     SWEEP,
 ];

@@ -6,11 +6,13 @@
 //! separately. `docs/reference/scenarios.md` describes the files, and [`SECTIONS`] their keys.
 
 mod aggregate;
+mod applications;
 mod capacity;
 mod draw;
 mod element;
 mod error;
 mod fields;
+mod files;
 mod flow;
 mod flows;
 mod group;
@@ -22,7 +24,6 @@ mod sizes;
 mod sizing;
 mod stream;
 mod sweep;
-mod traces;
 mod words;
 
 #[cfg(test)]
@@ -35,9 +36,9 @@ use tidegate_limiter::{Nanos, Rate};
 use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
 pub use error::ScenarioError;
+pub use files::ReadFile;
 pub use keys::{SECTIONS, schema};
 pub use sweep::Parameter;
-pub use traces::ReadFile;
 pub use words::{Direction, Written, elements};
 
 use crate::RunError;
@@ -45,9 +46,9 @@ use crate::element::limiter::Limiter;
 use crate::plan::{ElementKind, Plan};
 use crate::sim::check;
 use fields::Fields;
+use files::Files;
 use keys::FILE;
 use sweep::Sweep;
-use traces::Traces;
 
 /// The text of a scenario. A text alone is a scenario without a file's name and without settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub struct Scenario {
     title: String,
     root: Table,
     sweep: Sweep,
-    traces: Traces,
+    files: Files,
     seeds: Vec<u64>,
     work: Nanos,
     simulated: Nanos,
@@ -171,7 +172,7 @@ impl Scenario {
             title: String::new(),
             root,
             sweep,
-            traces: Traces::default(),
+            files: Files::default(),
             seeds: Vec::new(),
             work: 0,
             simulated: 0,
@@ -230,11 +231,11 @@ impl Scenario {
         let mut limiters = BTreeSet::new();
         let (mut cells, mut work, mut duration) = (0u64, 0u64, 0);
         let (root, varied) = self.sweep.apply(&self.root, point)?;
-        self.traces.read(&root, files)?;
+        self.files.read(&root, files)?;
         let file = Fields::of(&root, Place::default(), "a scenario", &[FILE], &[])?;
         group::note_passed(&root, passed)?;
         for Group { plan, elements, .. } in
-            group::groups(&root, &varied, self.seeds[0], true, &self.traces)?
+            group::groups(&root, &varied, self.seeds[0], true, &self.files)?
         {
             let wrong = |tables: &str, name: &str, error: &RunError| {
                 let place = group::place_of(&root, tables, name, "");
@@ -288,7 +289,7 @@ impl Scenario {
 
     fn plans(&self, run: Run) -> Result<Vec<Group>, Mistake> {
         let (root, varied) = self.sweep.apply(&self.root, run.point)?;
-        group::groups(&root, &varied, run.seed, run.taps, &self.traces)
+        group::groups(&root, &varied, run.seed, run.taps, &self.files)
     }
 
     /// What the scenario shows.

@@ -9,6 +9,7 @@ use crate::plan::{ElementKind, QueueKind, Traffic};
 use crate::tcp::Algorithm;
 use crate::{MILLISECOND, SECOND};
 
+mod applications;
 mod bounds;
 mod defaults;
 mod errors;

@@ -4,7 +4,7 @@
 use tidegate_limiter::Nanos;
 use tidegate_notation::{KeyNode, Mistake, Node, Place, Table, Value, clean, instead, parse_value};
 
-use super::traces::Traces;
+use super::files::Files;
 use super::{ReadFile, element};
 use crate::plan::ElementKind;
 
@@ -141,7 +141,7 @@ fn kind(
         "element",
         self::node(Value::List(vec![node.clone()])),
     )]);
-    let mut traces = Traces::default();
+    let mut traces = Files::default();
     traces.read(&root, files)?;
     element::kind(&node, false, rtt, &traces)
 }

@@ -10,8 +10,10 @@ use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
 use crate::packet::ETHERNET_HEADER;
 use crate::packet::wire::UDP_HEADERS;
+use crate::page::{MOST_BYTES, MOST_OBJECTS};
 use crate::plan::{
-    ElementKind, ElementPlan, FlowPlan, Noting, Plan, QueueKind, StreamPlan, Traffic, Way,
+    AdaptivePlan, ElementKind, ElementPlan, FlowPlan, Http, Noting, Pages, Plan, QueueKind,
+    StreamPlan, Traffic, Way, WebPlan,
 };
 
 #[cfg(test)]
@@ -290,6 +292,8 @@ pub fn check_flow(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
             })?;
         }
         Traffic::Stream(stream) => check_stream(stream)?,
+        Traffic::Adaptive(adaptive) => check_adaptive(adaptive)?,
+        Traffic::Web(web) => check_web(web)?,
         Traffic::Datagrams { rate, bytes, .. } => {
             ensure((UDP_HEADERS..=MAX_PACKET).contains(bytes), || {
                 format!("a datagram cannot have {bytes} bytes: use {UDP_HEADERS} to {MAX_PACKET}")
@@ -377,4 +381,54 @@ fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {
         block > 0 && rate / block.max(1) <= MAX_BLOCKS_PER_SECOND,
         || format!("blocks of {block} bytes are too small for {rate} bytes per second"),
     )
+}
+
+/// Most segments of a video.
+const MAX_SEGMENTS: u64 = 1_000_000;
+
+fn check_adaptive(video: &AdaptivePlan) -> Result<(), RunError> {
+    let rates = video.ladder.iter().map(|rate| rate.bits_per_second());
+    let rates: Vec<u64> = rates.collect();
+    ensure(
+        rates.first().is_some_and(|&rate| rate > 0) && rates.is_sorted_by(|a, b| a < b),
+        || "the rates of a ladder ascend, from more than 0".into(),
+    )?;
+    ensure(
+        video.segment > 0 && video.length > 0 && video.request > 0,
+        || "a video, its segments and requests must not be empty".into(),
+    )?;
+    ensure(video.segments() <= MAX_SEGMENTS, || {
+        format!("a video has at most {MAX_SEGMENTS} segments: use longer ones")
+    })?;
+    ensure(
+        video.buffer > 0 && video.start.max(video.restart) <= video.buffer,
+        || "the player's buffer must hold the video that it needs to begin and to continue".into(),
+    )
+}
+
+fn check_web(web: &WebPlan) -> Result<(), RunError> {
+    ensure(web.http != Http::One { connections: 0 }, || {
+        "a browser needs at least one connection to a host".into()
+    })?;
+    let Pages::Drawn(drawn) = &web.page else {
+        return Ok(());
+    };
+    let objects = drawn.objects as usize;
+    ensure(
+        (1..=MOST_OBJECTS).contains(&objects) && drawn.request > 0,
+        || format!("a page has 1 to {MOST_OBJECTS} objects, and requests have bytes"),
+    )?;
+    ensure(
+        drawn.mean >= 1.0 && drawn.mean < drawn.max && drawn.max <= MOST_BYTES as f64,
+        || {
+            let (mean, max) = (drawn.mean, drawn.max);
+            format!(
+                "the mean size {mean} of objects must be below the largest, {max}, and from 1 to {MOST_BYTES}"
+            )
+        },
+    )?;
+    ensure((0.05..=100.0).contains(&drawn.shape), || {
+        format!("a shape of {} is out of range: 0.05 to 100", drawn.shape)
+    })?;
+    probability(drawn.nested)
 }

@@ -2,30 +2,23 @@
 
 use tidegate_limiter::Nanos;
 
-use crate::outcome::{State, StreamOutcome};
+use crate::outcome::{AdaptiveOutcome, State, StreamOutcome};
 use crate::packet::wire::{UDP_HEADERS, tcp_length};
 use crate::plan::Plan;
-use crate::random::{Owner, Random};
 use crate::record::FlowRecord;
-use crate::tcp::cc::Start;
 use crate::tcp::{Connection, Segment, TcpConfig};
 use crate::traffic::datagrams::Datagrams;
-use crate::traffic::{Application, Ends, Source};
+use crate::traffic::{Application, Ends, Opening, Source, Web};
 
-/// One end of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Sends data.
-    Server = 0,
-    /// Opens connections.
-    Client = 1,
-}
+pub use crate::traffic::Side;
 
 /// Both ends.
 #[derive(Debug)]
 pub enum Endpoints {
-    /// TCP.
+    /// TCP, a connection at a time.
     Tcp(Box<Tcp>),
+    /// A browser, and the settings of its connections.
+    Web(Box<Web>, Box<TcpConfig>),
     /// UDP: what has arrived at the client, and the sender.
     Datagrams {
         /// The sender.
@@ -35,13 +28,20 @@ pub enum Endpoints {
     },
 }
 
+/// A segment or datagram that an end sends.
+#[derive(Debug)]
+pub struct Sent {
+    /// The number of its connection.
+    pub connection: u32,
+    /// Its length as an IP packet.
+    pub bytes: u32,
+    pub segment: Segment,
+}
+
 /// Connections of a flow, one after the other.
 #[derive(Debug)]
 pub struct Tcp {
-    /// Index of the flow, and the seed of the plan: random values in connections come from them.
-    flow: usize,
-    seed: u64,
-    config: TcpConfig,
+    opening: Opening,
     application: Application,
     /// None until the first one opens.
     ends: Option<Ends>,
@@ -56,12 +56,10 @@ pub struct Tcp {
 impl Endpoints {
     /// The ends of a flow of the plan; nothing is sent before the application's first time.
     pub fn new(plan: &Plan, index: usize) -> Self {
-        let flow = &plan.flows[index];
-        match Source::new(flow, index, plan.seed) {
+        match Source::new(plan, index) {
+            Source::Web(web) => Self::Web(web, Box::new(plan.flows[index].tcp.clone())),
             Source::Application(application) => Self::Tcp(Box::new(Tcp {
-                flow: index,
-                seed: plan.seed,
-                config: flow.tcp.clone(),
+                opening: Opening::new(plan, index),
                 application,
                 ends: None,
                 opened: 0,
@@ -79,37 +77,57 @@ impl Endpoints {
     pub fn next_application(&self) -> Option<Nanos> {
         match self {
             Self::Tcp(tcp) => tcp.application.next_timeout(),
+            Self::Web(web, _) => web.next_application(),
             Self::Datagrams { sender, .. } => sender.next_timeout(),
         }
     }
 
-    /// The application acts if its time has come. Returns the number of the connection, if it opens
-    /// one.
-    pub fn on_application(&mut self, now: Nanos) -> Option<u32> {
+    /// The application acts if its time has come.
+    pub fn on_application(&mut self, now: Nanos) {
         match self {
             Self::Tcp(tcp) => tcp.on_application(now),
-            // Its first datagram. Datagrams are one connection, number 0, from that time on.
-            Self::Datagrams { sender, .. } => (sender.sent == 0).then_some(0),
+            Self::Web(web, _) => web.on_application(now),
+            Self::Datagrams { .. } => {}
         }
     }
 
-    /// A segment or datagram has come to one end.
+    /// Whether the flow still has the connection of this number. Packets of an earlier one no longer have a receiver.
+    #[inline]
+    pub fn holds(&self, connection: u32) -> bool {
+        match self {
+            Self::Tcp(tcp) => connection + 1 == tcp.opened,
+            Self::Web(web, _) => web.holds(connection),
+            Self::Datagrams { .. } => true,
+        }
+    }
+
+    /// A segment or datagram has come to one end of a connection.
     #[inline]
     pub fn on_segment(
         &mut self,
         now: Nanos,
-        side: Side,
+        (side, connection): (Side, u32),
         segment: &Segment,
         record: &mut FlowRecord,
     ) {
         match self {
             Self::Tcp(tcp) => tcp.on_segment(now, side, segment, record),
+            Self::Web(web, _) => {
+                let noticed = web.on_segment(now, side, connection, segment);
+                if let Some(rtt) = noticed.rtt {
+                    record.rtt.record(rtt);
+                }
+                record.completions.extend(noticed.completion);
+            }
             Self::Datagrams { delivered, .. } => *delivered += u64::from(segment.payload),
         }
     }
 
     /// An end's timer has fired. Returns false if it was moved since.
     pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
+        if let Self::Web(web, _) = self {
+            return web.on_timeout(now, side);
+        }
         if let Some(connection) = self.connection(side)
             && connection.next_timeout().is_some_and(|at| at <= now)
         {
@@ -122,20 +140,31 @@ impl Endpoints {
     /// When an end needs to act next.
     #[inline]
     pub fn next_timeout(&mut self, side: Side) -> Option<Nanos> {
+        if let Self::Web(web, _) = self {
+            return web.next_timeout(side);
+        }
         self.connection(side)?.next_timeout()
     }
 
-    /// The next segment or datagram of an end, and its length as an IP packet.
+    /// The next segment or datagram of an end.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<(u32, Segment)> {
+    pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<Sent> {
         match self {
             Self::Tcp(tcp) => {
-                let ends = tcp.ends.as_mut()?;
-                let segment = match side {
-                    Side::Server => ends.server.poll_transmit(now),
-                    Side::Client => ends.client.poll_transmit(now),
-                }?;
-                Some((tcp_length(&segment, &tcp.config), segment))
+                let segment = tcp.ends.as_mut()?.of(side).poll_transmit(now)?;
+                Some(Sent {
+                    connection: tcp.opened - 1,
+                    bytes: tcp_length(&segment, &tcp.opening.config),
+                    segment,
+                })
+            }
+            Self::Web(web, config) => {
+                let (connection, segment) = web.poll_transmit(now, side)?;
+                Some(Sent {
+                    connection,
+                    bytes: tcp_length(&segment, config),
+                    segment,
+                })
             }
             Self::Datagrams { sender, .. } => {
                 if side == Side::Client || sender.next_timeout().is_none_or(|at| at > now) {
@@ -147,21 +176,19 @@ impl Endpoints {
                     ..Segment::default()
                 };
                 sender.sent += 1;
-                Some((sender.bytes, segment))
+                Some(Sent {
+                    connection: 0,
+                    bytes: sender.bytes,
+                    segment,
+                })
             }
         }
     }
 
     fn connection(&mut self, side: Side) -> Option<&mut Connection> {
         match self {
-            Self::Tcp(tcp) => {
-                let ends = tcp.ends.as_mut()?;
-                Some(match side {
-                    Side::Server => &mut ends.server,
-                    Side::Client => &mut ends.client,
-                })
-            }
-            Self::Datagrams { .. } => None,
+            Self::Tcp(tcp) => Some(tcp.ends.as_mut()?.of(side)),
+            Self::Web(..) | Self::Datagrams { .. } => None,
         }
     }
 
@@ -172,6 +199,7 @@ impl Endpoints {
                 let now = tcp.ends.as_ref().map_or(0, |ends| ends.client.received());
                 tcp.delivered + now
             }
+            Self::Web(web, _) => web.delivered(),
             Self::Datagrams { delivered, .. } => *delivered,
         }
     }
@@ -183,11 +211,12 @@ impl Endpoints {
                 let now = tcp.ends.as_ref().map_or(0, |ends| timeouts(&ends.server));
                 tcp.timeouts + now
             }
+            Self::Web(web, _) => web.timeouts(),
             Self::Datagrams { .. } => 0,
         }
     }
 
-    /// The state of the server's connection, if it is established.
+    /// The state of the server's connection that did something last, if it is established.
     pub fn state(&self, now: Nanos) -> Option<State> {
         match self {
             Self::Tcp(tcp) => {
@@ -198,7 +227,16 @@ impl Endpoints {
                     snapshot: server.snapshot(),
                 })
             }
+            Self::Web(web, _) => web.latest_state(now),
             Self::Datagrams { .. } => None,
+        }
+    }
+
+    /// The states of all connections that are established.
+    pub fn states(&self, now: Nanos, states: &mut Vec<State>) {
+        match self {
+            Self::Web(web, _) => states.extend(web.states(now)),
+            _ => states.extend(self.state(now)),
         }
     }
 
@@ -206,6 +244,7 @@ impl Endpoints {
     pub fn open(&self) -> Option<Nanos> {
         match self {
             Self::Tcp(tcp) => tcp.application.open(),
+            Self::Web(web, _) => web.open(),
             Self::Datagrams { .. } => None,
         }
     }
@@ -217,7 +256,15 @@ impl Endpoints {
                 let server = tcp.ends.as_ref().map(|ends| &ends.server);
                 tcp.application.stream(now, server)
             }
-            Self::Datagrams { .. } => None,
+            _ => None,
+        }
+    }
+
+    /// The results of a video whose quality is adapted, until this time.
+    pub fn adaptive(&self, now: Nanos) -> Option<AdaptiveOutcome> {
+        match self {
+            Self::Tcp(tcp) => tcp.application.adaptive(now),
+            _ => None,
         }
     }
 
@@ -225,33 +272,27 @@ impl Endpoints {
     pub fn ended(&self) -> bool {
         match self {
             Self::Tcp(tcp) => tcp.application.ended(),
+            Self::Web(web, _) => web.ended(),
             Self::Datagrams { sender, .. } => sender.next_timeout().is_none(),
         }
     }
 }
 
 impl Tcp {
-    fn on_application(&mut self, now: Nanos) -> Option<u32> {
+    fn on_application(&mut self, now: Nanos) {
         // This wake-up is too early or unnecessary: the application has changed its time.
         if self.application.next_timeout().is_none_or(|at| at > now) {
-            return None;
+            return;
         }
         if !self.application.on_timeout(now, self.ends.as_mut()) {
-            return None;
+            return;
         }
         if let Some(ends) = &self.ends {
             self.delivered += ends.client.received();
             self.timeouts += timeouts(&ends.server);
         }
-        let seed = Random::new(self.seed, Owner::Sender(self.flow, self.opened)).long();
-        let (algorithm, mss) = (self.config.algorithm, self.config.mss.max(1));
-        self.ends = Some(Ends {
-            client: Connection::client(&self.config, now),
-            server: Connection::server(&self.config, now)
-                .start(algorithm, Start { mss, now, seed }),
-        });
+        self.ends = Some(self.opening.open(self.opened, now));
         self.opened += 1;
-        Some(self.opened - 1)
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_limiter::Nanos;
 
 use super::check::{MOST_STATES, check};
-use super::endpoint::{Endpoints, Side};
+use super::endpoint::{Endpoints, Sent, Side};
 use super::stages::{Stage, Stages};
 use super::timers::Timers;
 use crate::element::Element;
@@ -17,7 +17,6 @@ use crate::packet::wire::Wire;
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::{Noting, Plan};
 use crate::record::{FlowEnds, FlowRecord, Windows};
-use crate::tcp::Segment;
 use crate::{RunError, SECOND};
 
 /// Actors of a flow: its server, its client, its application.
@@ -35,9 +34,9 @@ struct Flow {
     route: [Box<[u32]>; 2],
     aggregate: u32,
     dscp: u8,
-    /// Hash of the present connection's addresses and ports.
+    /// Hash of the addresses and ports of the connection that sent last.
     hash: u32,
-    /// Number of the present connection.
+    /// Number of that connection; none has the largest.
     connection: u32,
     /// Next IPv4 identification of the server and of the client.
     idents: [u16; 2],
@@ -86,7 +85,7 @@ impl<'a> Engine<'a> {
                 aggregate: flow.aggregate as u32,
                 dscp: flow.dscp,
                 hash: 0,
-                connection: 0,
+                connection: u32::MAX,
                 idents: [0; 2],
                 ends: Endpoints::new(plan, index),
                 record: FlowRecord::new(plan),
@@ -273,13 +272,11 @@ impl<'a> Engine<'a> {
         } else {
             Side::Server
         };
-        // Packets of an earlier connection no longer have a receiver.
-        let current = packet.connection == flow.connection;
-        let segment = packet.segment;
+        let (connection, segment) = (packet.connection, packet.segment);
         self.packets.free(id);
-        if current {
+        if flow.ends.holds(connection) {
             flow.ends
-                .on_segment(self.now, side, &segment, &mut flow.record);
+                .on_segment(self.now, (side, connection), &segment, &mut flow.record);
             self.transmit(index, side);
             self.set_application(index);
         }
@@ -298,11 +295,7 @@ impl<'a> Engine<'a> {
 
     /// The application's time has come.
     fn on_application(&mut self, index: usize) {
-        let flow = &mut self.flows[index];
-        if let Some(number) = flow.ends.on_application(self.now) {
-            flow.connection = number;
-            flow.hash = self.wires[index].connection(number).hash;
-        }
+        self.flows[index].ends.on_application(self.now);
         self.transmit(index, Side::Client);
         self.transmit(index, Side::Server);
         self.set_application(index);
@@ -317,8 +310,8 @@ impl<'a> Engine<'a> {
 
     /// Sends everything that an end can send.
     fn transmit(&mut self, flow: usize, side: Side) {
-        while let Some((bytes, segment)) = self.flows[flow].ends.poll_transmit(self.now, side) {
-            self.send(flow, side, bytes, segment);
+        while let Some(sent) = self.flows[flow].ends.poll_transmit(self.now, side) {
+            self.send(flow, side, sent);
         }
         if side == Side::Server && self.plan.connections == Some(Noting::Changes) {
             self.note(flow);
@@ -344,7 +337,7 @@ impl<'a> Engine<'a> {
     /// Notes the states of all connections.
     fn note_all(&mut self) {
         for flow in &mut self.flows {
-            flow.record.states.extend(flow.ends.state(self.now));
+            flow.ends.states(self.now, &mut flow.record.states);
         }
         if let Some(Noting::Every(time)) = self.plan.connections {
             let actor = self.stages.len() + self.flows.len() * ACTORS + 1;
@@ -360,10 +353,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn send(&mut self, index: usize, side: Side, bytes: u32, segment: Segment) {
+    fn send(&mut self, index: usize, side: Side, sent: Sent) {
         let flow = &mut self.flows[index];
+        let Sent { bytes, segment, .. } = sent;
+        if sent.connection != flow.connection {
+            flow.connection = sent.connection;
+            flow.hash = self.wires[index].connection(sent.connection).hash;
+        }
         let mut packet = Packet::new(index as u32, side == Side::Server, bytes, segment);
-        packet.connection = flow.connection;
+        packet.connection = sent.connection;
         packet.hash = flow.hash;
         packet.dscp = flow.dscp;
         let ident = &mut flow.idents[side as usize];
@@ -421,10 +419,12 @@ impl<'a> Engine<'a> {
                 timeouts: flow.ends.timeouts(),
             };
             let (open, stream) = (flow.ends.open(), flow.ends.stream(self.plan.duration));
+            let adaptive = flow.ends.adaptive(self.plan.duration);
             let record = flow.record.outcome(plan, ends);
             outcome.flows.push(FlowOutcome {
                 open,
                 stream,
+                adaptive,
                 ..record
             });
         }

@@ -26,7 +26,8 @@ proptest! {
         let got = histogram.distribution();
         prop_assert_eq!((got.min, got.max), (values[0], values[values.len() - 1]));
         prop_assert_eq!(got.mean, values.iter().sum::<u64>() / values.len() as u64);
-        for (percent, got) in [(50, got.p50), (95, got.p95), (99, got.p99)] {
+        let percentiles = [(10, got.p10), (50, got.p50), (90, got.p90), (95, got.p95), (99, got.p99)];
+        for (percent, got) in percentiles {
             let exact = values[(values.len() * percent).div_ceil(100) - 1];
             prop_assert!(got.abs_diff(exact) <= exact / 128 + 1, "{got} for {exact}");
         }

@@ -14,6 +14,7 @@ fn needed(section: &Section) -> Vec<String> {
             "time" => "'10ms'",
             "size" => "'90kB'",
             "number" => "0.5",
+            "rates" => "['1mbit', '3mbit']",
             _ => return None,
         };
         Some(format!("{} = {value}", key.name))

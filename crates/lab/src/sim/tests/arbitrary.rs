@@ -8,6 +8,7 @@ use tidegate_limiter::{
 };
 
 use crate::capacity::{Capacity, Steps, Trace};
+use crate::page::Drawn;
 use crate::plan::*;
 use crate::sim::engine::{Engine, Ledger};
 use crate::testing::*;
@@ -209,12 +210,81 @@ fn traffic() -> impl Strategy<Value = Traffic> {
                 request
             }),
         streams(),
+        videos(),
+        browsers(),
         (10_000u64..5_000_000, 28u32..9000).prop_map(|(bits, bytes)| Traffic::Datagrams {
             rate: rate(bits),
             bytes,
             stop: Some(SECOND)
         }),
     ]
+}
+
+fn videos() -> impl Strategy<Value = Traffic> {
+    let ladder = prop::collection::btree_set(10_000u64..5_000_000, 1..5);
+    let rules = prop_oneof![Just(AdaptationRule::Throughput), Just(AdaptationRule::Bola)];
+    (
+        (ladder, rules),
+        (1u64..2_000_000_000, 1u64..10_000_000_000),
+        (1u64..5_000_000_000, 0.0..=1.0f64, 1u32..5000),
+    )
+        .prop_map(
+            |((ladder, rule), (segment, length), (buffer, share, request))| {
+                Traffic::Adaptive(AdaptivePlan {
+                    ladder: ladder.into_iter().map(rate).collect(),
+                    // At most a thousand of them.
+                    segment: segment.max(length / 1000),
+                    length,
+                    rule,
+                    initial: rate(buffer % 3_000_000),
+                    buffer,
+                    start: (buffer as f64 * share) as u64,
+                    restart: (buffer as f64 * (1.0 - share)) as u64,
+                    request,
+                })
+            },
+        )
+}
+
+fn browsers() -> impl Strategy<Value = Traffic> {
+    let http = prop_oneof![
+        (1u32..8).prop_map(|connections| Http::One { connections }),
+        Just(Http::Two)
+    ];
+    (
+        (
+            1u32..40,
+            1.0..50_000.0f64,
+            0.5..3.0f64,
+            0.0..=1.0f64,
+            1u32..5000,
+        ),
+        (
+            http,
+            0u32..10_000,
+            0u64..500_000_000,
+            prop::option::of(0u32..4),
+        ),
+    )
+        .prop_map(
+            |((objects, mean, shape, nested, request), (http, handshake, pause, visits))| {
+                let drawn = Drawn {
+                    objects,
+                    mean,
+                    shape,
+                    max: mean * 20.0,
+                    nested,
+                    request,
+                };
+                Traffic::Web(WebPlan {
+                    page: Pages::Drawn(drawn),
+                    http,
+                    handshake,
+                    pause,
+                    visits,
+                })
+            },
+        )
 }
 
 fn streams() -> impl Strategy<Value = Traffic> {

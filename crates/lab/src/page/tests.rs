@@ -1,0 +1,143 @@
+use super::*;
+use crate::MILLISECOND;
+use crate::random::Owner;
+
+/// A page of a document, a style sheet and a script in its head, a font that the style sheet names, a picture that the
+/// script fetches from another host, and what does not count.
+const ARCHIVE: &str = r#"{"log": {"version": "1.2",
+"pages": [{"id": "p1", "startedDateTime": "2026-02-28T23:59:59.900Z", "pageTimings": {"onLoad": 900}}],
+"entries": [
+ {"pageref": "p1", "startedDateTime": "2026-02-28T23:59:59.900Z", "time": 200,
+  "request": {"url": "https://a.example/", "headersSize": 300, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 200, "bodySize": 9800}, "timings": {"wait": 50, "receive": 100}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:00.025Z", "time": 60,
+  "request": {"url": "https://a.example/style.css", "headersSize": -1, "bodySize": -1},
+  "response": {"status": 200, "headersSize": -1, "bodySize": -1, "_transferSize": 5000},
+  "timings": {"wait": 40, "receive": 10}, "_initiator": {"type": "parser", "url": "https://a.example/"}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:00.050Z", "time": 100,
+  "request": {"url": "https://a.example/app.js", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 100, "bodySize": 900}, "timings": {"wait": 70, "receive": 30}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:00.105+00:00", "time": 50,
+  "request": {"url": "https://a.example/font.woff2", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 100, "bodySize": 29900}, "timings": {"wait": 40, "receive": 10},
+  "_initiator": {"type": "parser", "url": "https://a.example/style.css"}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T01:00:00.200+01:00", "time": 50,
+  "request": {"url": "http://b.example/picture.png", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 0, "bodySize": 70000}, "timings": {"wait": 40, "receive": 10},
+  "_initiator": {"type": "script", "stack": {"callFrames": [], "parent": {"callFrames": [{"url": "https://a.example/app.js"}]}}}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:00.210Z", "time": 5,
+  "request": {"url": "https://a.example/cached.png", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 100, "bodySize": 100}, "timings": {}, "_fromCache": "disk"},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:00.210Z", "time": 5,
+  "request": {"url": "data:image/png;base64,AAAA"}, "response": {"status": 200, "bodySize": 3}, "timings": {}},
+ {"pageref": "p1", "startedDateTime": "2026-03-01T00:00:02.000Z", "time": 50,
+  "request": {"url": "https://a.example/beacon", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 204, "headersSize": 100, "bodySize": 0}, "timings": {"wait": 40, "receive": 10}},
+ {"pageref": "p2", "startedDateTime": "2026-03-01T00:00:00.300Z", "time": 50,
+  "request": {"url": "https://c.example/", "headersSize": 350, "bodySize": 0},
+  "response": {"status": 200, "headersSize": 100, "bodySize": 900}, "timings": {"wait": 40, "receive": 10}}
+]}}"#;
+
+#[test]
+fn objects_of_an_archive_wait_for_what_names_them() {
+    let page = Page::from_har(ARCHIVE).expect("an archive");
+    let after = |object, bytes, delay| {
+        Some(After {
+            object,
+            bytes,
+            delay: delay * MILLISECOND,
+        })
+    };
+    let object = |host, request, bytes, wait, after| Object {
+        host,
+        request,
+        bytes,
+        wait: wait * MILLISECOND,
+        after,
+    };
+    assert_eq!(
+        page.objects(),
+        [
+            // Of its host, the quickest answers took 40 ms.
+            object(0, 300, 10_000, 10, None),
+            // Asked for 25 ms after the first byte of the document, which took 100 ms.
+            object(0, 400, 5000, 0, after(0, 2500, 0)),
+            // No initiator is known, and the document was half there.
+            object(0, 350, 1000, 30, after(0, 5000, 0)),
+            object(0, 350, 30_000, 0, after(1, 5000, 20)),
+            object(1, 350, 70_000, 0, after(2, 1000, 50)),
+        ]
+    );
+    assert_eq!(page.bytes(), 116_000);
+}
+
+#[test]
+fn what_is_no_archive_is_refused_with_a_reason() {
+    for (text, complaint) in [
+        ("{", "not JSON"),
+        ("{}", "no log.entries"),
+        (r#"{"log": {"entries": []}}"#, "no object"),
+        (r#"{"log": {"entries": [{"request": {}}]}}"#, "no URL"),
+    ] {
+        let error = Page::from_har(text).expect_err(text);
+        assert!(error.contains(complaint), "{text}: {error}");
+    }
+    for time in [
+        "",
+        "today",
+        "2026-99-99",
+        "2026-03-01T00:00:00",
+        "2026-03-01T00:00:00+é",
+    ] {
+        let text = ARCHIVE.replace("2026-03-01T00:00:00.025Z", time);
+        let error = Page::from_har(&text).expect_err(time);
+        assert!(
+            error.contains("style.css") && error.contains("ISO 8601"),
+            "{error}"
+        );
+    }
+}
+
+/// Any damage gives a page or an error, and what a page's objects wait for is before them.
+#[test]
+fn damaged_archives_give_pages_or_reasons() {
+    let mut random = Random::new(1, Owner::Hash);
+    for _ in 0..2000 {
+        let mut text = ARCHIVE.as_bytes().to_vec();
+        for _ in 0..3 {
+            let at = (random.uniform() * text.len() as f64) as usize;
+            text[at] = b"0123456789-\"{}[],:eE."[(random.uniform() * 21.0) as usize];
+        }
+        if let Ok(page) = Page::from_har(&String::from_utf8_lossy(&text)) {
+            for (index, object) in page.objects().iter().enumerate() {
+                assert!(object.after.is_none_or(|after| after.object < index));
+            }
+        }
+    }
+}
+
+#[test]
+fn drawn_pages_have_their_mean_and_shares() {
+    let drawn = Drawn {
+        objects: 50,
+        mean: 20_000.0,
+        shape: 2.0,
+        max: 1e6,
+        nested: 0.3,
+        request: 400,
+    };
+    let mut random = Random::new(3, Owner::Hash);
+    let (mut bytes, mut nested) = (0, 0);
+    for _ in 0..400 {
+        let page = drawn.page(&mut random);
+        assert!(Page::new(page.objects().to_vec()).is_ok());
+        bytes += page.bytes();
+        let is_nested = |object: &&Object| object.after.is_some_and(|after| after.object > 0);
+        nested += page.objects().iter().filter(is_nested).count();
+    }
+    let mean = bytes as f64 / 20_000.0;
+    assert!((mean / 20_000.0 - 1.0).abs() < 0.05, "{mean}");
+    // The document and the first object that it names cannot be nested.
+    let share = nested as f64 / (400.0 * 48.0);
+    assert!((share - 0.3).abs() < 0.02, "{share}");
+}

@@ -1,0 +1,159 @@
+use tidegate_limiter::Nanos;
+
+use super::rule::{Fetched, Player};
+use crate::outcome::FlowOutcome;
+use crate::plan::{AdaptationRule, AdaptivePlan, Traffic};
+use crate::run;
+use crate::testing::*;
+use crate::{MILLISECOND, SECOND};
+
+const LADDER: [u64; 5] = [300_000, 750_000, 1_500_000, 3_000_000, 6_000_000];
+
+fn video(rule: AdaptationRule) -> AdaptivePlan {
+    AdaptivePlan {
+        ladder: LADDER.map(rate).to_vec(),
+        segment: 4 * SECOND,
+        length: 90 * SECOND,
+        rule,
+        initial: rate(0),
+        buffer: 30 * SECOND,
+        start: 2 * SECOND,
+        restart: 5 * SECOND,
+        request: 300,
+    }
+}
+
+fn watch(video: AdaptivePlan, bits: u64, duration: Nanos) -> FlowOutcome {
+    let flow = flow(Traffic::Adaptive(video));
+    let mut plan = plan(vec![link("link", bits, 100)], vec![flow]);
+    plan.duration = duration;
+    let outcome = run(&plan, &mut |_| true).expect("a run");
+    outcome.flows.into_iter().next().expect("a flow")
+}
+
+#[test]
+fn the_highest_quality_below_the_throughput_is_taken() {
+    for (bits, quality) in [
+        (20_000_000, 6_000_000),
+        (2_000_000, 1_500_000),
+        (1_000_000, 750_000),
+        // Nine tenths of what is left of it without headers are less.
+        (800_000, 300_000),
+        (200_000, 300_000),
+    ] {
+        let flow = watch(video(AdaptationRule::Throughput), bits, 300 * SECOND);
+        let adaptive = flow.adaptive.expect("a video");
+        let mut wanted = vec![quality; 23];
+        wanted[0] = 300_000;
+        assert_eq!(adaptive.qualities, wanted, "{bits}");
+        assert_eq!(adaptive.switches(), u64::from(quality != 300_000));
+        assert_eq!(flow.completions.len(), 23);
+        // The last segment plays for 2 s.
+        let last = flow.completions[22];
+        assert_eq!(last.bytes, quality / 4);
+        let viewing = adaptive.viewing;
+        assert_eq!(viewing.played, 90 * SECOND);
+        assert_eq!(viewing.rebufferings > 0, bits == 200_000, "{viewing:?}");
+        // The handshake, and the first segment.
+        let join = viewing.join.expect("it began") as f64 / 1e9;
+        let least = 0.04 + 150_000.0 * 8.0 / bits as f64;
+        assert!(
+            (least..least * 1.06 + 0.1).contains(&join),
+            "{bits}: {join}"
+        );
+        assert_eq!(flow.open, None);
+    }
+}
+
+#[test]
+fn the_first_segment_has_the_initial_quality() {
+    for rule in [AdaptationRule::Throughput, AdaptationRule::Bola] {
+        let mut video = video(rule);
+        video.initial = rate(1_000_000);
+        let flow = watch(video, 500_000, 60 * SECOND);
+        let adaptive = flow.adaptive.expect("a video");
+        // Its 375 kB take 6 s and more.
+        assert_eq!(adaptive.qualities[..2], [750_000, 300_000]);
+        let join = adaptive.viewing.join.expect("it began") as f64 / 1e9;
+        assert!((6.0..6.5).contains(&join), "{join}");
+    }
+}
+
+#[test]
+fn a_full_buffer_makes_the_player_wait() {
+    let mut short = video(AdaptationRule::Throughput);
+    short.buffer = 10 * SECOND;
+    let flow = watch(short, 20_000_000, 100 * SECOND);
+    let starts: Vec<Nanos> = flow.completions.iter().map(|one| one.start).collect();
+    // It asks when 10 s are left, which is each 4 s: the time that a segment plays, from the third pause on.
+    for pair in starts[5..22].windows(2) {
+        assert_eq!((pair[1] - pair[0]).div_ceil(MILLISECOND), 4000);
+    }
+    let viewing = flow.adaptive.expect("a video").viewing;
+    assert_eq!((viewing.rebufferings, viewing.stalled), (0, 0));
+    assert_eq!(
+        viewing.duration,
+        viewing.join.expect("it began") + 90 * SECOND
+    );
+}
+
+/// The qualities that the formulas of dash.js give for these rates, with buffers from 10 to 30 s. The changes are at 12.60, 18.17, 22.79
+/// and 27.42 s.
+#[test]
+fn bola_chooses_as_dash_js_does() {
+    let mut player = Player::new(&video(AdaptationRule::Bola));
+    // Nothing is known of the throughput, so there is no virtual video.
+    assert_eq!(player.choose(0, 0, 0), (0, 0));
+    assert_eq!(player.choose(4 * SECOND, 0, 0), (0, 0));
+    player.fetched(Fetched {
+        bytes: 10_000_000,
+        time: SECOND,
+    });
+    for (tenths, quality) in [
+        (50, 0),
+        (125, 0),
+        (127, 1),
+        (181, 1),
+        (182, 2),
+        (227, 2),
+        (229, 3),
+        (274, 3),
+        (275, 4),
+        (360, 4),
+    ] {
+        let buffer = tenths * SECOND / 10;
+        assert_eq!(player.choose(buffer, 0, 0), (quality, 0), "{tenths}");
+    }
+}
+
+#[test]
+fn bola_goes_by_the_buffer() {
+    // On 2 Mbit/s, the buffer rises until the quality is above the rate, and falls again: it settles between both.
+    let mut long = video(AdaptationRule::Bola);
+    long.length = 600 * SECOND;
+    let flow = watch(long, 2_000_000, 700 * SECOND);
+    let adaptive = flow.adaptive.expect("a video");
+    let late = &adaptive.qualities[60..];
+    let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+    assert!((1_400_000.0..2_000_000.0).contains(&mean), "{mean}");
+    assert_eq!(adaptive.viewing.rebufferings, 0);
+    let fast = watch(video(AdaptationRule::Bola), 20_000_000, 300 * SECOND);
+    let qualities = fast.adaptive.expect("a video").qualities;
+    assert_eq!(qualities.last(), Some(&6_000_000));
+}
+
+#[test]
+fn what_was_seen_until_the_end_of_a_run_is_counted() {
+    let flow = watch(video(AdaptationRule::Throughput), 400_000, 10 * SECOND);
+    let adaptive = flow.adaptive.expect("a video");
+    // A segment takes 3 s and more, so the fourth is under way.
+    assert_eq!(adaptive.qualities, [300_000; 3]);
+    assert_eq!(flow.open, Some(flow.completions[2].end));
+    assert_eq!(adaptive.mean_quality(), Some(300_000.0));
+    let never = watch(video(AdaptationRule::Throughput), 50_000, 10 * SECOND);
+    let adaptive = never.adaptive.expect("a video");
+    assert_eq!(
+        (adaptive.viewing.join, adaptive.mean_quality()),
+        (None, None)
+    );
+}

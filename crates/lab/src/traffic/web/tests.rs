@@ -1,0 +1,158 @@
+use crate::outcome::Outcome;
+use crate::page::{After, Object, Page};
+use crate::plan::{Http, Noting, Pages, Traffic, WebPlan};
+use crate::run;
+use crate::testing::*;
+use crate::{MILLISECOND, Nanos, SECOND};
+
+const SIX: Http = Http::One { connections: 6 };
+
+fn object(bytes: u64, after: Option<(usize, u64, Nanos)>) -> Object {
+    Object {
+        host: 0,
+        request: 400,
+        bytes,
+        wait: 0,
+        after: after.map(|(object, bytes, delay)| After {
+            object,
+            bytes,
+            delay,
+        }),
+    }
+}
+
+/// A document, and objects that it names at its end.
+fn fan(objects: usize, bytes: u64) -> Vec<Object> {
+    let others = (0..objects).map(|_| object(bytes, Some((0, 5000, 0))));
+    [object(5000, None)].into_iter().chain(others).collect()
+}
+
+fn visit(objects: Vec<Object>, http: Http, handshake: u32) -> Outcome {
+    let web = WebPlan {
+        page: Pages::Same(Page::new(objects).expect("sound")),
+        http,
+        handshake,
+        pause: 300 * MILLISECOND,
+        visits: Some(2),
+    };
+    let mut plan = plan(
+        vec![link("link", 1_000_000_000, 1000)],
+        vec![flow(Traffic::Web(web))],
+    );
+    plan.connections = Some(Noting::Changes);
+    run(&plan, &mut |_| true).expect("a run")
+}
+
+/// The time of the first visit in round trips of 20 ms. The link takes next to nothing of one.
+fn round_trips(outcome: &Outcome) -> f64 {
+    let first = outcome.flows[0].completions[0];
+    (first.end - first.start) as f64 / (20 * MILLISECOND) as f64
+}
+
+fn assert_round_trips(outcome: &Outcome, wanted: f64) {
+    let found = round_trips(outcome);
+    assert!(
+        (wanted..wanted + 0.1).contains(&found),
+        "{found}, not {wanted}"
+    );
+}
+
+fn connections(outcome: &Outcome) -> u32 {
+    let states = outcome.flows[0].states.iter();
+    states.map(|state| state.connection + 1).max().unwrap_or(0)
+}
+
+#[test]
+fn visits_take_the_round_trips_of_their_protocols() {
+    // The connection, and the request.
+    let plain = visit(vec![object(5000, None)], Http::Two, 0);
+    assert_round_trips(&plain, 2.0);
+    // TLS 1.3 takes another one.
+    let secure = visit(vec![object(5000, None)], Http::Two, 4000);
+    assert_round_trips(&secure, 3.0);
+    assert_eq!(connections(&secure), 2, "one for each visit");
+    // Twelve objects come at once.
+    let two = visit(fan(12, 500), Http::Two, 0);
+    assert_round_trips(&two, 3.0);
+    // Over six connections, one of which is open: 1, then 6 (the five others have opened), then 5.
+    let one = visit(fan(12, 500), SIX, 0);
+    assert_round_trips(&one, 5.0);
+    assert_eq!(connections(&one), 12);
+    let single = visit(fan(12, 500), Http::One { connections: 1 }, 0);
+    assert_round_trips(&single, 14.0);
+}
+
+#[test]
+fn objects_come_after_what_names_them_and_when_the_server_has_them() {
+    let mut chain = vec![
+        object(5000, None),
+        // Named in the first packet of the document, and asked for later.
+        object(700, Some((0, 100, 50 * MILLISECOND))),
+        object(700, Some((1, 700, 0))),
+    ];
+    // 2 round trips, 50 ms, and one round trip each.
+    let outcome = visit(chain.clone(), Http::Two, 0);
+    assert_round_trips(&outcome, 2.0 + 2.5 + 2.0);
+    chain[2].wait = 30 * MILLISECOND;
+    let outcome = visit(chain.clone(), SIX, 0);
+    assert_round_trips(&outcome, 2.0 + 2.5 + 2.0 + 1.5);
+    // Another host needs another connection.
+    chain[2].host = 7;
+    for http in [SIX, Http::Two] {
+        let outcome = visit(chain.clone(), http, 0);
+        assert_round_trips(&outcome, 2.0 + 2.5 + 3.0 + 1.5);
+        assert_eq!(connections(&outcome), 4);
+    }
+}
+
+#[test]
+fn visits_follow_each_other_and_are_counted() {
+    let objects = fan(3, 200_000);
+    for (http, extra) in [(SIX, 0), (Http::Two, 9 * (1 + 3 * 13))] {
+        let outcome = visit(objects.clone(), http, 4000);
+        let flow = &outcome.flows[0];
+        let [first, second] = flow.completions[..] else {
+            panic!("{:?}", flow.completions);
+        };
+        assert_eq!(second.start - first.end, 300 * MILLISECOND);
+        assert_eq!((first.bytes, second.bytes), (605_000, 605_000));
+        let handshakes = 4000 * u64::from(connections(&outcome));
+        assert_eq!(flow.delivered, 2 * (605_000 + extra) + handshakes);
+        assert_eq!((flow.open, flow.end), (None, second.end));
+    }
+}
+
+/// On a slow link the frames of HTTP/2 take turns, so that a small object does not wait for a large one before it.
+#[test]
+fn responses_take_turns() {
+    let large = object(1_000_000, Some((0, 5000, 0)));
+    let small = object(20_000, Some((0, 5000, 0)));
+    let last = object(1000, Some((2, 20_000, 0)));
+    let web = |http| WebPlan {
+        page: Pages::Same(
+            Page::new(vec![
+                object(5000, None),
+                large.clone(),
+                small.clone(),
+                last.clone(),
+            ])
+            .expect("sound"),
+        ),
+        http,
+        handshake: 0,
+        pause: SECOND,
+        visits: None,
+    };
+    let mut took = Vec::new();
+    for http in [Http::Two, Http::One { connections: 1 }] {
+        let plan = plan(
+            vec![link("link", 2_000_000, 100)],
+            vec![flow(Traffic::Web(web(http)))],
+        );
+        let outcome = run(&plan, &mut |_| true).expect("a run");
+        let first = outcome.flows[0].completions[0];
+        took.push((first.end - first.start) as f64 / 1e9);
+    }
+    // Both transfer the same, but one after the other costs a request and the last object in addition.
+    assert!(took[0] > 4.1 && took[0] + 0.02 < took[1], "{took:?}");
+}
