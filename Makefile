@@ -143,6 +143,10 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure4 -- --check
 	@echo '== policy enforcement, as in figure 6 of the BC-PQP paper (minutes)'
 	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure6 -- --check
+	@echo '== videos and web pages behind four limiters, as in figures 7 and 9 of BC-PQP (minutes)'
+	$(CARGO) run --release --locked --package tidegate-studies --bin bcpqp-figure7 -- --check
+	@echo '== playback behind policers and shapers, as in tables 5 and 6 and figure 14 of the policing paper'
+	$(CARGO) run --release --locked --package tidegate-studies --bin flach16-playback -- --check
 	@echo '== policer, shaper or phantom queues for four streams, and UDP beside them'
 	$(CARGO) run --release --locked --package tidegate-studies --bin policer-or-shaper -- --check
 	@echo '== bursts and mean rates with two forms of burst control (minutes)'
