@@ -86,7 +86,9 @@ fn truth(plan: &Plan) -> Result<(Truth, &'static str)> {
                     QueueKind::CoDel { packets, .. } => (Device::Aqm, of_packets(packets), "CoDel"),
                     QueueKind::Red { limit, .. } => (Device::Aqm, Some(limit), "RED"),
                     QueueKind::Pie { packets, .. } => (Device::Aqm, of_packets(packets), "PIE"),
-                    QueueKind::FqCoDel { .. } | QueueKind::DualPi2 { .. } => continue,
+                    QueueKind::FqCoDel { .. } | QueueKind::DualPi2 { .. } | QueueKind::Cake(_) => {
+                        continue;
+                    }
                 };
                 found = Some((device, *rate, size, name));
             }

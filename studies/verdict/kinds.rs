@@ -27,6 +27,7 @@ impl Kinds {
             QueueKind::Pie { .. } => "pie",
             QueueKind::FqCoDel { .. } => "fq-codel",
             QueueKind::DualPi2 { .. } => "dualpi2",
+            QueueKind::Cake(_) => "cake",
         };
         let counts = self.0.entry(queue).or_default();
         for (kind, count) in NAMED.into_iter().zip(counts) {

@@ -266,6 +266,8 @@ fn most_packets(queue: &QueueKind) -> usize {
         | QueueKind::FqCoDel { packets, .. }
         | QueueKind::DualPi2 { packets, .. } => *packets,
         QueueKind::Red { limit, .. } => limit / FRAME,
+        // Without a limit, CAKE has at least 4 MiB.
+        QueueKind::Cake(cake) => cake.limit.unwrap_or(4 << 20) / FRAME,
         QueueKind::DropTail { .. } => return usize::MAX,
     };
     packets as usize
