@@ -57,6 +57,12 @@ impl Delay {
         })
     }
 
+    /// The next one.
+    #[inline]
+    pub fn next(&self) -> Option<PacketId> {
+        self.under_way.front().map(|&(_, id)| id)
+    }
+
     /// When the next one arrives.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {

@@ -163,6 +163,12 @@ impl Link {
         sent
     }
 
+    /// The packet that is being sent.
+    #[inline]
+    pub fn sending(&self) -> Option<PacketId> {
+        self.sending
+    }
+
     /// When the packet that is being sent will have been sent.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {

@@ -141,6 +141,16 @@ impl Element {
         }
     }
 
+    /// The held packet that leaves next, if that is known.
+    #[inline]
+    pub fn next(&self) -> Option<PacketId> {
+        match self {
+            Self::Delay(delay) => delay.next(),
+            Self::Link(link) => link.sending(),
+            _ => None,
+        }
+    }
+
     /// How full it is, if it has queues or buckets.
     pub fn sample(&mut self, now: Nanos) -> Option<Sample> {
         match self {

@@ -1,6 +1,6 @@
 //! Both ends of a flow: connections under an application, or a sender of datagrams.
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use crate::outcome::{AdaptiveOutcome, State, StreamOutcome};
 use crate::packet::wire::{UDP_HEADERS, tcp_length};
@@ -70,6 +70,19 @@ impl Endpoints {
                 sender,
                 delivered: 0,
             },
+        }
+    }
+
+    /// Asks for the memory of a side.
+    #[inline]
+    pub fn prefetch(&self, side: Side) {
+        if let Self::Tcp(tcp) = self {
+            prefetch_all(&tcp.application);
+            match (&tcp.ends, side) {
+                (Some(ends), Side::Server) => prefetch_all(&ends.server),
+                (Some(ends), Side::Client) => prefetch_all(&ends.client),
+                (None, _) => {}
+            }
         }
     }
 

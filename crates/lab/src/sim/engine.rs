@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use super::check::{MOST_STATES, check};
 use super::endpoint::{Endpoints, Sent, Side};
@@ -26,6 +26,9 @@ const WATCH: u32 = 1 << 10;
 
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
 const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
+
+/// Flows from which on memory is asked for ahead: fewer fit into the cache. Tests have less.
+const MANY: usize = if cfg!(test) { 2 } else { 300 };
 
 /// A running flow.
 #[derive(Debug)]
@@ -129,6 +132,9 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.now = at;
+            if self.flows.len() >= MANY {
+                self.fetch_ahead();
+            }
             self.act(actor, observer);
             while let Some(id) = self.sent.pop_front() {
                 self.follow(id, observer);
@@ -158,6 +164,59 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Asks for the memory that the next actions need: of the next one all that is known, and where that begins of those
+    /// of which one follows it.
+    #[inline]
+    fn fetch_ahead(&self) {
+        for (place, actor) in self.timers.soon().enumerate() {
+            let Some(stage) = self.stages.get(actor) else {
+                let index = actor - self.stages.len();
+                let Some(flow) = self.flows.get(index / ACTORS) else {
+                    continue;
+                };
+                if place > 0 {
+                    prefetch_all(flow);
+                } else {
+                    let side = if index % ACTORS == 1 {
+                        Side::Client
+                    } else {
+                        Side::Server
+                    };
+                    flow.ends.prefetch(side);
+                }
+                continue;
+            };
+            // Two delays follow the plan's elements for each flow that has one.
+            let owner = actor.checked_sub(self.plan.elements.len());
+            let owner = owner.and_then(|delay| self.flows.get(delay / 2));
+            if place > 0 {
+                prefetch_all(stage);
+                owner.inspect(|flow| prefetch_all(*flow));
+                continue;
+            }
+            let Some(id) = stage.element.next() else {
+                continue;
+            };
+            prefetch_all(self.packets.get(id));
+            match owner {
+                Some(flow) if actor % 2 != self.plan.elements.len() % 2 => {
+                    flow.ends.prefetch(Side::Server);
+                }
+                Some(_) => {}
+                None => {
+                    let packet = self.packets.get(id);
+                    let flow = &self.flows[packet.flow as usize];
+                    let side = if packet.forward {
+                        Side::Client
+                    } else {
+                        Side::Server
+                    };
+                    flow.ends.prefetch(side);
+                }
+            }
+        }
+    }
+
     /// Wakes an actor.
     fn act(&mut self, actor: usize, observer: &mut dyn Observer) {
         if actor < self.stages.len() {
@@ -167,6 +226,12 @@ impl<'a> Engine<'a> {
             }
             self.count_drops(actor);
             self.set_stage(actor);
+            if actor < self.plan.elements.len()
+                && let Some(id) = self.stages[actor].element.next()
+            {
+                // It arrives when it has been sent.
+                prefetch_all(&self.flows[self.packets.get(id).flow as usize]);
+            }
             return;
         }
         let index = actor - self.stages.len();

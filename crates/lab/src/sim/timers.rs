@@ -70,6 +70,13 @@ impl Timers {
         self.heap.first().map(|entry| entry.at)
     }
 
+    /// The actor that acts next, and the few of which one follows it.
+    #[inline]
+    pub fn soon(&self) -> impl Iterator<Item = usize> {
+        let first = self.heap.iter().take(1 + ARITY);
+        first.map(|entry| entry.actor as usize)
+    }
+
     /// The actor that acts next, and its time. It is removed from the heap.
     #[inline]
     pub fn next(&mut self) -> Option<(Nanos, usize)> {
