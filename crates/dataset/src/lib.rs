@@ -9,6 +9,7 @@ mod error;
 mod hour;
 mod network;
 mod origin;
+mod shares;
 mod staged;
 
 pub use content::{Content, Piece};
@@ -18,6 +19,7 @@ pub use entry::Report;
 pub use error::{Error, VERSION};
 pub use network::{Network, Networks};
 pub use origin::Origin;
+pub use shares::Shares;
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,9 @@
 //! `tidegate detect --dataset`: each capture once, into Parquet files by date and hour.
 
 mod segments;
-mod shares;
 mod watch;
 
 pub use segments::Segments;
-pub use shares::Shares;
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -15,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use indicatif::ProgressBar;
-use tidegate_dataset::{Claim, Dataset, Error, Networks};
+use tidegate_dataset::{Claim, Dataset, Error, Networks, Shares};
 use tidegate_story::remarks::problems;
 use tidegate_trace::Options;
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_dataset::{Draft, Error, Networks};
+use tidegate_dataset::{Draft, Error, Networks, Shares};
 use tidegate_trace::Sink;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::Judgement;
 use tidegate_trace::read::Nanos;
 use tidegate_trace::rows::SegmentRow;
 
-use super::shares::Shares;
 use crate::pipeline::is_wanted;
 
 /// Hands the segments of a capture on to its draft.

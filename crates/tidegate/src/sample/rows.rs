@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
-use tidegate_dataset::{Dataset, Error, Networks};
+use tidegate_dataset::{Dataset, Error, Networks, Shares};
 use tidegate_sample::{Consumer, Counters, Fraction, Refused};
 use tidegate_story::remarks::problems;
 use tidegate_trace::read::{Frame, LinkType, Nanos, PassedOver};
@@ -17,7 +17,7 @@ use tidegate_trace::{Analysis, Options};
 
 use crate::cli::Chosen;
 use crate::cli::sample::Sample;
-use crate::dataset::{self, Segments, Shares};
+use crate::dataset::{self, Segments};
 use crate::units::plural;
 
 /// Frames are handed on when together they have so many bytes.
