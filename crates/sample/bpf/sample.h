@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The memory that the filter shares with user space. src/filter.rs repeats it, and compares the sizes.
+// The memory that the programs share with user space. src/filter.rs and src/records.rs repeat it, and compare the sizes.
 #pragma once
 
 typedef unsigned char u8;
@@ -30,4 +30,22 @@ struct settings {
 struct network {
 	u32 bits;
 	u8 address[16];
+};
+
+// A sampled packet, as the hooks of traffic control hand it on.
+struct record {
+	u64 at;	// nanoseconds since the machine started, CLOCK_MONOTONIC
+	u32 wire;	// the packet's length
+	u32 kept;	// how many of its bytes follow
+	u16 tag_type, tag;	// the VLAN tag that the kernel took out of the frame
+	u32 marks;
+	u8 bytes[];
+};
+
+// Marks of a record. Without OUTBOUND and INBOUND, the packet is neither from nor to this machine.
+enum { OUTBOUND = 1, INBOUND = 2, SUPER_PACKET = 4, TAGGED = 8 };
+
+struct counts {
+	u64 accepted;	// sampled packets, with those that were lost
+	u64 lost;	// because the ring was full
 };

@@ -22,12 +22,17 @@ pub enum SampleError {
     },
     /// A right is missing.
     #[error(
-        "{0}: not permitted. Run this as root, or with the capabilities CAP_NET_RAW and CAP_BPF"
+        "{0}: not permitted. Run this as root, or with the capabilities CAP_BPF and CAP_NET_RAW (at traffic control, CAP_NET_ADMIN)"
     )]
     Rights(String),
     /// The kernel does not take the filter.
     #[error("cannot load the filter into the kernel: {0}")]
     Filter(String),
+    /// The kernel has no hooks that are given back when a process ends.
+    #[error(
+        "the filter cannot be linked to traffic control: that needs Linux 6.6. Look at packets at a packet socket instead"
+    )]
+    OldKernel,
     /// There is no such interface.
     #[error("there is no interface {0} here. `ip link` lists the interfaces")]
     NoInterface(String),

@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{
-    ErrorKind, MapCore, MapFlags, MapHandle, ObjectBuilder, PrintCallback, PrintLevel,
+    ErrorKind, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintCallback, PrintLevel,
 };
 
 use crate::choice::{By, Choice};
@@ -15,7 +15,8 @@ use crate::error::SampleError;
 use crate::net::{Network, Prefixes};
 use crate::sys::Shared;
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sample.bpf.o"));
+static SOCKET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sample.bpf.o"));
+static HOOK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hook.bpf.o"));
 
 /// `struct rule` of `bpf/sample.h`.
 #[repr(C)]
@@ -37,53 +38,69 @@ struct Settings {
     tunnels: u32,
 }
 
-/// The program in the kernel, for as long as this lives or a socket has it.
+/// What runs in the kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Code {
+    /// The filter of a packet socket.
+    Socket,
+    /// Programs for the hooks of traffic control, with a ring of this many bytes.
+    Hook { ring: u32 },
+}
+
+/// Which flows the programs in the kernel take.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    program: OwnedFd,
     settings: Shared,
     used: usize,
 }
 
 impl Filter {
-    /// Loads the filter. `raw` says that frames begin with IP; in `networks` are addresses of clients; `tunnels` says whether
+    /// Loads the programs. `raw` says that frames begin with IP; in `networks` are addresses of clients; `tunnels` says whether
     /// packets in tunnels are looked at.
     pub(crate) fn load(
+        code: Code,
         choice: &Choice,
         raw: bool,
         networks: &[Network],
         tunnels: bool,
-    ) -> Result<Self, SampleError> {
+    ) -> Result<(Self, Object), SampleError> {
         let heard = Heard::listen();
-        Self::load_quietly(choice, raw, networks, tunnels).map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => SampleError::Rights("load the filter".to_owned()),
-            _ => SampleError::Filter(format!("{error:#} {}", heard.words())),
+        Self::load_quietly(code, choice, raw, networks, tunnels).map_err(|error| {
+            match error.kind() {
+                ErrorKind::PermissionDenied => SampleError::Rights("load the filter".to_owned()),
+                _ => SampleError::Filter(format!("{error:#} {}", heard.words())),
+            }
         })
     }
 
     fn load_quietly(
+        code: Code,
         choice: &Choice,
         raw: bool,
         networks: &[Network],
         tunnels: bool,
-    ) -> Result<Self, libbpf_rs::Error> {
-        let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
-        let missing = |what| libbpf_rs::Error::from(io::Error::new(io::ErrorKind::NotFound, what));
-        let map = |name: &str| {
-            let found = object.maps().find(|map| map.name() == OsStr::new(name));
-            MapHandle::try_from(&found.ok_or_else(|| missing("a map of the filter"))?)
+    ) -> Result<(Self, Object), libbpf_rs::Error> {
+        let mut builder = ObjectBuilder::default();
+        let object = match code {
+            Code::Socket => builder.open_memory(SOCKET)?,
+            Code::Hook { ring } => {
+                let mut object = builder.open_memory(HOOK)?;
+                for mut map in object.maps_mut().filter(|map| map.name() == "records") {
+                    map.set_max_entries(ring)?;
+                }
+                object
+            }
         };
-        let settings = map("settings_map")?;
+        let object = object.load()?;
+        let settings = found(&object, "settings_map")?;
         assert_eq!(settings.value_size() as usize, size_of::<Settings>());
-        let trie = map("networks")?;
+        let trie = found(&object, "networks")?;
         for network in networks {
             let (bits, address) = network.mapped();
             let key = [&bits.to_ne_bytes()[..], &address].concat();
             trie.update(&key, &[1], MapFlags::ANY)?;
         }
-        let program = object.progs().next().ok_or_else(|| missing("the filter"))?;
         let mut this = Self {
-            program: program.as_fd().try_clone_to_owned()?,
             settings: Shared::map(settings.as_fd(), size_of::<Settings>())?,
             used: 1,
         };
@@ -91,7 +108,7 @@ impl Filter {
         let to = offset_of!(Settings, tunnels);
         this.settings.write32(to, u32::from(tunnels));
         this.choose(choice);
-        Ok(this)
+        Ok((this, object))
     }
 
     /// Writes what does not change while the filter runs.
@@ -133,10 +150,28 @@ fn eight(bytes: &[u8]) -> [u8; 8] {
     all
 }
 
-impl AsFd for Filter {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
-    }
+fn missing(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{what} of the filter"))
+}
+
+fn found(object: &Object, name: &str) -> io::Result<MapHandle> {
+    let found = object.maps().find(|map| map.name() == OsStr::new(name));
+    let found = found.ok_or_else(|| missing(name))?;
+    MapHandle::try_from(&found).map_err(io::Error::other)
+}
+
+/// A map of a loaded object.
+pub(crate) fn map(object: &Object, name: &str) -> io::Result<OwnedFd> {
+    found(object, name)?.as_fd().try_clone_to_owned()
+}
+
+/// A program of a loaded object.
+pub(crate) fn program(object: &Object, name: &str) -> io::Result<OwnedFd> {
+    let found = object.progs().find(|program| program.name() == name);
+    found
+        .ok_or_else(|| missing(name))?
+        .as_fd()
+        .try_clone_to_owned()
 }
 
 /// Keeps what libbpf would print. Only one thread loads at a time, since it prints through one function.

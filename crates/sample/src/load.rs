@@ -12,10 +12,10 @@ const CALM: Nanos = 600_000_000_000;
 /// How full the ring is, and what was lost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
-    /// Blocks that wait to be written.
+    /// Blocks, or bytes, that wait to be written.
     pub waiting: usize,
-    /// All blocks.
-    pub blocks: usize,
+    /// How many there are.
+    pub whole: usize,
     /// Packets that were lost since the last look.
     pub lost: u64,
 }
@@ -46,7 +46,7 @@ impl Load {
         if now < self.last {
             self.last = now;
         }
-        if fill.waiting * 2 > fill.blocks || fill.lost > 0 {
+        if fill.waiting * 2 > fill.whole || fill.lost > 0 {
             if !self.drained && since < PATIENCE {
                 return None;
             }
@@ -54,7 +54,7 @@ impl Load {
             let half = present.halved();
             return (half < present).then_some(half);
         }
-        if fill.waiting * 4 <= fill.blocks {
+        if fill.waiting * 4 <= fill.whole {
             self.drained = true;
             if since >= CALM && present < self.asked {
                 self.last = now;
@@ -74,7 +74,7 @@ mod tests {
     fn fill(waiting: usize, lost: u64) -> Fill {
         Fill {
             waiting,
-            blocks: 64,
+            whole: 64,
             lost,
         }
     }

@@ -10,6 +10,7 @@ use crate::files::{Closed, Rotation};
 use crate::fraction::Fraction;
 use crate::key::KeyError;
 use crate::net::Network;
+use crate::place::Place;
 
 /// What to sample, and where to write it.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub struct Options {
     pub keep: Option<u64>,
     /// Memory for packets that are not written yet, in bytes.
     pub ring: u64,
+    /// Where in the kernel packets are looked at.
+    pub place: Place,
     /// This host's name.
     pub host: String,
 }
@@ -52,6 +55,7 @@ impl Options {
             key_file: None,
             keep: None,
             ring: 64 << 20,
+            place: Place::Socket,
             host: Self::host_name(),
         }
     }

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-
 use crate::choice::Choice;
 use crate::counters::Counters;
 use crate::error::SampleError;
@@ -18,22 +15,15 @@ use crate::key::Key;
 use crate::load::{Fill, Load};
 use crate::options::{Event, Options};
 use crate::output::Output;
-use crate::packet::{self, Packet};
+use crate::packet::Packet;
 use crate::source::Source;
 
-/// How long to wait for packets before flags and times are looked at.
-const WAIT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 200_000_000,
-};
 /// How long the kernel may need to hand over the last packets, at the end.
 const LAST: Duration = Duration::from_millis(300);
 
 /// A sampler. It needs no rights but those of its files.
 pub struct Sampler {
     source: Source,
-    /// The block that the kernel hands over next.
-    next: usize,
     target: Target,
     /// The interface's name.
     interface: String,
@@ -136,7 +126,6 @@ impl Sampler {
     fn with(source: Source, options: Options, target: Target) -> Self {
         Self {
             source,
-            next: 0,
             target,
             interface: options.interface,
             key_file: options.key_file,
@@ -171,7 +160,7 @@ impl Sampler {
         report: &mut dyn FnMut(Event),
     ) -> Result<(), SampleError> {
         while !requests.stop.load(Ordering::Relaxed) {
-            self.wait()?;
+            self.source.tap.wait(&self.interface)?;
             self.take(report)?;
             self.target.rest(report)?;
             if requests.reload.swap(false, Ordering::Relaxed) {
@@ -187,36 +176,21 @@ impl Sampler {
         self.target.end(report)
     }
 
-    /// Waits a moment for packets.
-    fn wait(&self) -> Result<(), SampleError> {
-        let socket = &self.source.socket;
-        let mut ready = [PollFd::new(socket, PollFlags::IN | PollFlags::ERR)];
-        match poll(&mut ready, Some(&WAIT)) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(()),
-            Err(error) => return Err(SampleError::system("wait for packets")(error.into())),
-        }
-        if ready[0].revents().contains(PollFlags::ERR) {
-            let what = format!("the interface {}", self.interface);
-            let error = socket.error().map_err(SampleError::system(&*what))?;
-            return error.map_or(Ok(()), |error| Err(SampleError::system(what)(error)));
-        }
-        Ok(())
-    }
-
     /// Takes the packets that the kernel handed over.
     fn take(&mut self, report: &mut dyn FnMut(Event)) -> Result<(), SampleError> {
         self.weigh(report)?;
         // At most one round, so that requests are looked at even if packets come faster than they are written.
-        for _ in 0..self.source.ring.blocks() {
-            let Some(block) = self.source.ring.block(self.next) else {
+        let mut left = self.source.tap.fill().whole;
+        while left > 0 {
+            let target = &mut self.target;
+            let took = self
+                .source
+                .tap
+                .take(|packet| target.write(packet, report))?;
+            if took == 0 {
                 break;
-            };
-            for packet in packet::packets(block, self.source.mtu) {
-                self.target.write(&packet, report)?;
             }
-            self.source.ring.give_back(self.next);
-            self.next = (self.next + 1) % self.source.ring.blocks();
+            left = left.saturating_sub(took);
             self.weigh(report)?;
         }
         Ok(())
@@ -224,15 +198,11 @@ impl Sampler {
 
     /// Lowers the share if the ring is filling or packets were lost, or raises it again.
     fn weigh(&mut self, report: &mut dyn FnMut(Event)) -> Result<(), SampleError> {
-        let Source { socket, ring, .. } = &self.source;
-        let counts = socket.counts();
-        let (accepted, lost) = counts.map_err(SampleError::system("read the kernel's counts"))?;
+        let (accepted, lost) = self.source.tap.counts()?;
         self.target.count(accepted, lost);
-        let blocks = ring.blocks();
         let fill = Fill {
-            waiting: (0..blocks).filter(|block| ring.is_ready(*block)).count(),
-            blocks,
             lost: lost.into(),
+            ..self.source.tap.fill()
         };
         let before = self.choice.fraction;
         if let Some(now) = self.load.change(before, fill, files::now()) {

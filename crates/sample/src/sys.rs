@@ -38,17 +38,20 @@ pub(crate) struct Interface {
     pub mtu: u32,
 }
 
-/// A packet socket that receives nothing yet.
+/// A socket that receives nothing yet.
 #[derive(Debug)]
 pub(crate) struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// A socket for packets, or one that can only be asked for interfaces, which anybody may make.
+    pub(crate) fn new(packets: bool) -> io::Result<Self> {
+        let (family, kind) = match packets {
+            true => (libc::AF_PACKET, libc::SOCK_RAW),
+            false => (libc::AF_INET, libc::SOCK_DGRAM),
+        };
         // Protocol 0: no packet arrives before the socket is bound.
         // SAFETY: no memory is passed.
-        let fd = checked(unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)
-        })?;
+        let fd = checked(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: the kernel just returned this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
@@ -117,8 +120,8 @@ impl PacketSocket {
         ];
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let length = BLOCK * blocks as usize;
-        let memory = map(self.0.as_fd(), length)?;
-        Ok(Ring { memory, length })
+        let memory = Memory::map(self.0.as_fd(), length, 0, Access::Write)?;
+        Ok(Ring(memory))
     }
 
     /// Receives the packets of an interface from now on.
@@ -170,45 +173,72 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Maps memory of the kernel, to read and write.
-fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<NonNull<u8>> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the kernel chooses an address where nothing is.
-    let memory = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            length,
-            access,
-            libc::MAP_SHARED,
-            fd.as_raw_fd(),
-            0,
-        )
-    };
-    if memory == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+/// What this process does with memory of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Memory that the kernel shares.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory is mapped for the whole process, and stays where it is.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// Maps this many bytes from this offset on.
+    pub(crate) fn map(
+        fd: BorrowedFd<'_>,
+        length: usize,
+        offset: usize,
+        access: Access,
+    ) -> io::Result<Self> {
+        let access = match access {
+            Access::Read => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        let (none, shared) = (ptr::null_mut(), libc::MAP_SHARED);
+        // SAFETY: the kernel chooses an address where nothing is.
+        let start =
+            unsafe { libc::mmap(none, length, access, shared, fd.as_raw_fd(), offset as _) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, length })
     }
-    NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
 }
 
 /// Blocks of packets, which belong to the kernel or to this process by turns.
 #[derive(Debug)]
-pub(crate) struct Ring {
-    memory: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the memory is this value's alone, and stays where it is.
-unsafe impl Send for Ring {}
+pub(crate) struct Ring(Memory);
 
 impl Ring {
     pub(crate) fn blocks(&self) -> usize {
-        self.length / BLOCK
+        self.0.length / BLOCK
     }
 
     fn status(&self, block: usize) -> &AtomicU32 {
         assert!(block < self.blocks());
         // SAFETY: the status is inside the ring and aligned, as blocks are aligned to pages.
-        unsafe { &*self.memory.as_ptr().add(block * BLOCK + STATUS).cast() }
+        unsafe { &*self.0.start().add(block * BLOCK + STATUS).cast() }
     }
 
     /// Whether the block is full, or its time is over, so that it belongs to this process.
@@ -223,7 +253,7 @@ impl Ring {
         }
         // SAFETY: the block is inside the ring and belongs to this process. It can be given back only through `&mut self`,
         // when nobody holds these bytes any more.
-        Some(unsafe { slice::from_raw_parts(self.memory.as_ptr().add(block * BLOCK), BLOCK) })
+        Some(unsafe { slice::from_raw_parts(self.0.start().add(block * BLOCK), BLOCK) })
     }
 
     /// Gives a block back to the kernel.
@@ -233,50 +263,37 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
-    }
-}
-
 /// The first value of a map that is an array, in memory that the kernel shares.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    value: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the memory is mapped for the whole process, and stays where it is.
-unsafe impl Send for Shared {}
+pub(crate) struct Shared(Memory);
 
 impl Shared {
     /// Maps the value, which has this many bytes.
     pub(crate) fn map(array: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        let value = map(array, length)?;
-        Ok(Self { value, length })
+        Memory::map(array, length, 0, Access::Write).map(Self)
     }
 
     /// Changes a number in the value. The filter sees changes in their order.
     pub(crate) fn write32(&mut self, offset: usize, number: u32) {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.0.length);
         // SAFETY: the number is inside the value and aligned, as the value begins a page.
-        let place = unsafe { &*self.value.as_ptr().add(offset).cast::<AtomicU32>() };
+        let place = unsafe { &*self.0.start().add(offset).cast::<AtomicU32>() };
         place.store(number, Ordering::SeqCst);
     }
 
     /// The same for a number of 64 bits.
     pub(crate) fn write64(&mut self, offset: usize, number: u64) {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.0.length);
         // SAFETY: the number is inside the value and aligned, as the value begins a page.
-        let place = unsafe { &*self.value.as_ptr().add(offset).cast::<AtomicU64>() };
+        let place = unsafe { &*self.0.start().add(offset).cast::<AtomicU64>() };
         place.store(number, Ordering::SeqCst);
     }
-}
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
-        unsafe { libc::munmap(self.value.as_ptr().cast(), self.length) };
+    /// A number of 64 bits in it.
+    pub(crate) fn read64(&self, offset: usize) -> u64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.0.length);
+        // SAFETY: the number is inside the value and aligned, as the value begins a page.
+        let place = unsafe { &*self.0.start().add(offset).cast::<AtomicU64>() };
+        place.load(Ordering::Relaxed)
     }
 }

@@ -14,7 +14,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use tidegate_sample::{By, Choice, Event, Fraction, Key, Options, Requests, Sampler, Source};
+use tidegate_sample::{
+    By, Choice, Event, Fraction, Key, Options, Place, Requests, Sampler, Source,
+};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::read::Capture;
@@ -22,6 +24,31 @@ use tidegate_trace::wire::decode;
 use tidegate_trace::write::{Ends, TcpFrame, UdpFrame};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs a test at a packet socket, and at the hooks of traffic control.
+macro_rules! at_both_places {
+    ($($test:ident),+ $(,)?) => {
+        $(mod $test {
+            #[test]
+            fn at_a_socket() -> Result<(), crate::Failure> {
+                super::$test(tidegate_sample::Place::Socket)
+            }
+
+            #[test]
+            fn at_traffic_control() -> Result<(), crate::Failure> {
+                super::$test(tidegate_sample::Place::TrafficControl)
+            }
+        })+
+    };
+}
+use at_both_places;
+
+at_both_places!(
+    every_packet_of_sampled_flows_and_none_of_others,
+    frames_are_cut_behind_the_tcp_header_whatever_surrounds_it,
+    overload_lowers_the_share_and_the_next_file_says_so,
+    addresses_are_written_as_pseudonyms_and_another_key_begins_another_file,
+);
 
 /// A namespace, or `None` where rights are missing.
 fn namespace(test: &str) -> Result<Option<Namespace>, Failure> {
@@ -163,8 +190,7 @@ fn pair(test: &str) -> Result<Option<(Namespace, Namespace)>, Failure> {
     Ok(Some((server, client)))
 }
 
-#[test]
-fn every_packet_of_sampled_flows_and_none_of_others() -> Result<(), Failure> {
+fn every_packet_of_sampled_flows_and_none_of_others(place: Place) -> Result<(), Failure> {
     const FLOWS: usize = 300;
     let test = "every_packet_of_sampled_flows_and_none_of_others";
     let Some((server, client)) = pair(test)? else {
@@ -174,7 +200,8 @@ fn every_packet_of_sampled_flows_and_none_of_others() -> Result<(), Failure> {
     let truth = folder.path().join("truth.pcap");
     let mut dump = tcpdump(&server, &truth)?;
     let choice = choice(0.25);
-    let options = Options::new("inside", folder.path().join("out"), choice.clone());
+    let mut options = Options::new("inside", folder.path().join("out"), choice.clone());
+    options.place = place;
     let (files, lost) = sampled(&server, options, || {
         for address in ["192.0.2.1:4000", "[2001:db8::1]:4000"] {
             let address: SocketAddr = address.parse().expect("an address");
@@ -207,8 +234,7 @@ fn every_packet_of_sampled_flows_and_none_of_others() -> Result<(), Failure> {
 }
 
 /// The interface description and the headers are those that tcpdump finds.
-#[test]
-fn frames_are_cut_behind_the_tcp_header_whatever_surrounds_it() -> Result<(), Failure> {
+fn frames_are_cut_behind_the_tcp_header_whatever_surrounds_it(place: Place) -> Result<(), Failure> {
     let test = "frames_are_cut_behind_the_tcp_header_whatever_surrounds_it";
     let Some(space) = namespace(test)? else {
         return Ok(());
@@ -238,7 +264,8 @@ fn frames_are_cut_behind_the_tcp_header_whatever_surrounds_it() -> Result<(), Fa
     }
     let mut udp = Vec::new();
     UdpFrame::new(ends4).encode(&mut udp);
-    let options = Options::new("tap", folder.path(), choice(1.0));
+    let mut options = Options::new("tap", folder.path(), choice(1.0));
+    options.place = place;
     let (files, _) = sampled(&space, options, || {
         for frame in frames.iter().map(|(frame, _)| frame).chain([&udp]) {
             port.send(frame).expect("sent");
@@ -367,8 +394,7 @@ fn files_rotate_by_size_and_an_earlier_process_leaves_nothing() -> Result<(), Fa
 }
 
 /// The ring is as small as it can be, and nobody empties it while packets come. So the kernel has to drop some.
-#[test]
-fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> {
+fn overload_lowers_the_share_and_the_next_file_says_so(place: Place) -> Result<(), Failure> {
     let test = "overload_lowers_the_share_and_the_next_file_says_so";
     let Some(space) = namespace(test)? else {
         return Ok(());
@@ -377,6 +403,7 @@ fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> 
     let folder = tempfile::tempdir()?;
     let mut options = Options::new("tap", folder.path(), choice(1.0));
     options.ring = 0;
+    options.place = place;
     let send = |flow: u16, packets: usize| {
         let packet = TcpFrame::new(Ends {
             src: ([192, 0, 2, 1], flow).into(),
@@ -389,7 +416,7 @@ fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> 
         }
     };
     let source = space.enter(|| Source::open(&options))??;
-    // Two blocks of 1 MiB hold about 13,000 packets.
+    // Two blocks of 1 MiB hold about 13,000 packets, and a ring of records half of them.
     for flow in 1..=300 {
         send(flow, 100);
     }
@@ -449,9 +476,9 @@ fn overload_lowers_the_share_and_the_next_file_says_so() -> Result<(), Failure> 
     Ok(())
 }
 
-#[test]
-fn addresses_are_written_as_pseudonyms_and_another_key_begins_another_file() -> Result<(), Failure>
-{
+fn addresses_are_written_as_pseudonyms_and_another_key_begins_another_file(
+    place: Place,
+) -> Result<(), Failure> {
     let test = "addresses_are_written_as_pseudonyms_and_another_key_begins_another_file";
     let Some(space) = namespace(test)? else {
         return Ok(());
@@ -464,6 +491,7 @@ fn addresses_are_written_as_pseudonyms_and_another_key_begins_another_file() -> 
     options.choice.key = Key::read(&key_file)?;
     options.key_file = Some(key_file.clone());
     options.addresses = "pseudonym".parse()?;
+    options.place = place;
     let mut frame = Vec::new();
     TcpFrame::new(Ends {
         src: "192.0.2.1:1000".parse()?,

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 
-use tidegate_sample::{Addresses, Options};
+use tidegate_sample::{Addresses, Options, Place};
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire::decode;
 use tidegate_trace::write::Ends;
 
-use crate::{Failure, choice, framed, namespace, sampled};
+use crate::{Failure, at_both_places, choice, framed, namespace, sampled};
+
+at_both_places!(packets_in_tunnels_are_sampled_by_the_flow_inside);
 
 /// A packet of UDP to this port, without its payload's length and checksum, which nobody reads.
 fn udp_to(port: u16, then: &[u8]) -> Vec<u8> {
@@ -41,8 +43,7 @@ fn carried(protocol: u8, between: &[u8], inner: &[u8], outer_v6: bool) -> Vec<u8
 }
 
 /// The flow inside is what is sampled, as `tidegate detect` reads it.
-#[test]
-fn packets_in_tunnels_are_sampled_by_the_flow_inside() -> Result<(), Failure> {
+fn packets_in_tunnels_are_sampled_by_the_flow_inside(place: Place) -> Result<(), Failure> {
     let test = "packets_in_tunnels_are_sampled_by_the_flow_inside";
     let Some(space) = namespace(test)? else {
         return Ok(());
@@ -96,7 +97,10 @@ fn packets_in_tunnels_are_sampled_by_the_flow_inside() -> Result<(), Failure> {
         }
     }
     assert!((100..740).contains(&expected.len()), "{}", expected.len());
-    let options = Options::new("tap", folder.path(), choice);
+    let options = Options {
+        place,
+        ..Options::new("tap", folder.path(), choice)
+    };
     let (files, lost) = sampled(&space, options, || {
         // What is no tunnel, or lies, disturbs nothing.
         port.send(&carried(17, &udp_to(4789, &[0; 8]), &frames[0], false))
@@ -120,6 +124,7 @@ fn packets_in_tunnels_are_sampled_by_the_flow_inside() -> Result<(), Failure> {
     // Addresses in tunnels would not all be hidden.
     let hidden = Options {
         addresses: Addresses::Pseudonym,
+        place,
         ..Options::new("tap", folder.path().join("hidden"), crate::choice(1.0))
     };
     let (files, _) = sampled(&space, hidden, || {

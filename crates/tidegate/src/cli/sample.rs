@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Analysis;
 use clap::{Args, ValueEnum};
 use tidegate_limiter::Bytes;
-use tidegate_sample::{Addresses, Fraction, Network, Prefixes};
+use tidegate_sample::{Addresses, Fraction, Network, Place, Prefixes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,10 +23,11 @@ Examples:
                                                               for years, without anybody's address
   tidegate sample eth0 --rows dataset --asn networks.mmdb     only what limited them: no files of packets
   tidegate sample eth0 --out samples --to s3://samples/eu     complete files go to an S3 store
+  tidegate sample eth0 --out samples --hook tc                at a fraction of the cost, on Linux 6.6 or later
   tidegate detect --join samples/                             what limited these flows
 
-docs/reference/sample.md says what is in the files. Root, or CAP_NET_RAW and CAP_BPF, are needed to start; they are
-given up then.
+docs/reference/sample.md says what is in the files. Root, or CAP_BPF and CAP_NET_RAW (with --hook tc, CAP_NET_ADMIN),
+are needed to start; they are given up then.
 ";
 
 /// Sample a fraction of flows on a server, headers only, into captures that rotate.
@@ -98,6 +99,11 @@ pub struct Sample {
     /// Memory for packets that are not written yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub ring: Bytes,
+    /// Where in the kernel packets are looked at: socket (a packet socket, where packets that leave are seen when the device
+    /// gets them) or tc (the hooks of traffic control, which cost a fraction of it; packets that leave are seen before they
+    /// wait in a queue discipline; needs Linux 6.6)
+    #[arg(long, value_name = "PLACE", default_value = "socket")]
+    pub hook: Place,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -129,6 +129,7 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         key_file: options.key.clone(),
         keep,
         ring: options.ring.get(),
+        place: options.hook,
         ..Options::new(&options.interface, folder(options), choice)
     })
 }
@@ -148,7 +149,9 @@ fn requests() -> anyhow::Result<Requests> {
 fn wrong(error: SampleError) -> anyhow::Error {
     let text = error.to_string();
     match error {
-        SampleError::Rights(_) | SampleError::Filter(_) => RightsError(text).into(),
+        SampleError::Rights(_) | SampleError::Filter(_) | SampleError::OldKernel => {
+            RightsError(text).into()
+        }
         SampleError::NoInterface(_) | SampleError::LinkLayer(..) => RightsError(text).into(),
         _ => error.into(),
     }

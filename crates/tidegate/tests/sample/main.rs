@@ -178,14 +178,25 @@ fn a_full_disk_and_a_budget_cost_the_oldest_files() {
 /// A user without any rights but those of the service, which it gives up at once.
 #[test]
 fn the_rights_of_the_service_are_enough() {
-    let Some((server, client)) = pair("the_rights_of_the_service_are_enough") else {
-        return;
-    };
     let unit = include_str!("../../../../packaging/systemd/tidegate-sample@.service");
     let line = unit
         .lines()
         .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
-    let names = line.expect("a bounding set").split_whitespace();
+    let names = line.expect("a bounding set");
+    sample_with("the_rights_of_the_service_are_enough", names, "socket");
+}
+
+#[test]
+fn at_traffic_control_other_rights_are_enough() {
+    let rights = "CAP_NET_ADMIN CAP_BPF";
+    sample_with("at_traffic_control_other_rights_are_enough", rights, "tc");
+}
+
+fn sample_with(test: &str, rights: &str, hook: &str) {
+    let Some((server, client)) = pair(test) else {
+        return;
+    };
+    let names = rights.split_whitespace();
     let rights = names.fold("-all".to_owned(), |rights, name| {
         rights + ",+" + &name.trim_start_matches("CAP_").to_lowercase()
     });
@@ -214,6 +225,8 @@ fn the_rights_of_the_service_are_enough() {
             "1",
             "--client-net",
             "192.0.2.2",
+            "--hook",
+            hook,
         ])
         .stderr(Stdio::piped());
     let mut sampler = Sampler::run(&server, &mut command);

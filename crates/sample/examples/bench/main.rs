@@ -1,11 +1,17 @@
 //! What sampling costs beside `tcpdump -s 128`, on a veth: lines of a name, a value and its unit. Needs root and tcpdump.
 //!
-//! A generator sends TCP packets of many flows through a veth, first as fast as one core can. The packets are received in
-//! the generator's system calls, so the filter's time is the generator's. A tool costs the additional processor time of the
-//! generator, and that of its process, both per packet on the wire. `nothing` is the generator without a tool.
-//! Tools take turns, and figures are medians of the turns.
+//! The kernel makes packets of many flows that arrive at an interface, by running a program of XDP on frames that go on into the
+//! network stack (`BPF_F_TEST_XDP_LIVE_FRAMES`). Nothing else makes as many on one core. They are dropped behind the place where
+//! tools see them, or leave through another interface. All of this happens in one thread, so the time that a tool costs the
+//! kernel is the additional processor time of this thread. The time of the tool's process is added.
+//!
+//! Tools take turns, and figures are medians of the turns. `nothing` is the generator without a tool, and `refusing` a packet socket
+//! whose filter takes no packet: no tool that has one costs less than that.
 //!
 //! Then all flows are sampled at a paced rate, and the packets that are missing in the files are counted.
+#![allow(unsafe_code)]
+
+mod live;
 
 use std::error::Error;
 use std::fs;
@@ -17,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use tidegate_sample::{By, Choice, Event, Key, Options, Requests, Sampler, Source};
+use tidegate_sample::{By, Choice, Event, Key, Options, Place, Requests, Sampler, Source};
 use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::wire::Flags;
 use tidegate_trace::write::{Ends, TcpFrame};
@@ -29,20 +35,22 @@ const FLOWS: u16 = 20_000;
 const PAYLOAD: u32 = 1_000;
 const ETHERNET: usize = 14;
 const TURNS: usize = 7;
-const TURN: Duration = Duration::from_secs(3);
+/// Packets in a turn.
+const PACKETS: u32 = 500_000;
 /// All flows are sampled at this rate of packets, for this time.
 const PACED: u64 = 100_000;
 const PACED_TIME: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, role, folder, fraction] = &arguments[..]
+    if let [_, role, interface, place, folder, fraction] = &arguments[..]
         && role == "sampler"
     {
-        return sample(folder, fraction);
+        return sample(interface, place, folder, fraction);
     }
     let (server, client) = (Namespace::new()?, Namespace::new()?);
     server.veth("inside", &client, "outside")?;
+    server.veth("away", &client, "far")?;
     server.address("inside", "192.0.2.1".parse()?, 24)?;
     client.address("outside", "192.0.2.2".parse()?, 24)?;
     // The server forwards nothing, so it drops these packets and answers none.
@@ -50,66 +58,91 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path().to_str().ok_or("a path that is no text")?;
     let packets = packets();
+    for (direction, interface) in [("arrives", "inside"), ("leaves", "away")] {
+        let frame = [&[2; 12][..], &[8, 0], &packets[0].0].concat();
+        let packets = server.enter(|| live::Packets::new("inside", interface, &frame))??;
+        compare(direction, interface, &server, folder, &packets)?;
+    }
+    for place in [Place::Socket, Place::TrafficControl] {
+        let running = Running::sampler(&server, "inside", place, folder, "1")?;
+        let run = client.enter(|| send(&packets, Some(PACED), PACED_TIME))??;
+        thread::sleep(Duration::from_millis(300));
+        let found = running.end()?;
+        let missing = run.sent as i64 - found.packets as i64;
+        println!(
+            "paced_{place}_rate {:.0} packets/s",
+            run.sent as f64 / run.seconds
+        );
+        println!("paced_{place}_sent {} packets", run.sent);
+        println!("paced_{place}_missing {missing} packets");
+        println!("paced_{place}_dropped {} packets", found.dropped);
+        println!("paced_{place}_lowered {} times", found.lowered);
+    }
+    Ok(())
+}
 
-    let tools = ["nothing", "tidegate", "tcpdump"];
-    let mut rates: [Vec<f64>; 3] = Default::default();
-    let mut costs: [Vec<f64>; 3] = Default::default();
-    let mut own: [Vec<f64>; 3] = Default::default();
+/// What each tool costs in one direction.
+fn compare(
+    direction: &str,
+    interface: &str,
+    server: &Namespace,
+    folder: &str,
+    packets: &live::Packets,
+) -> Result<(), Failure> {
+    let tools = ["nothing", "socket", "tc", "tcpdump", "refusing"];
+    let mut kernel: [Vec<f64>; 5] = Default::default();
+    let mut process: [Vec<f64>; 5] = Default::default();
     let mut shares = Vec::new();
     for _ in 0..TURNS {
         for (tool, name) in tools.iter().enumerate() {
+            let sampler = |place| Running::sampler(server, interface, place, folder, "0.01");
             let mut running = match *name {
-                "tidegate" => Some(Running::sampler(&server, folder, "0.01")?),
-                "tcpdump" => Some(Running::tcpdump(&server)?),
+                "socket" => Some(sampler(Place::Socket)?),
+                "tc" => Some(sampler(Place::TrafficControl)?),
+                "tcpdump" => Some(Running::tcpdump(server, interface, "tcp")?),
+                "refusing" => Some(Running::tcpdump(server, interface, "ether proto 1")?),
                 _ => None,
             };
+            server.enter(|| packets.send(PACKETS / 10))??;
             let before = running.as_mut().map_or(Ok(0.0), Running::cpu)?;
-            let run = client.enter(|| send(&packets, None, TURN))??;
+            let used = server.enter(|| -> Result<f64, Failure> {
+                let before = run_time("/proc/thread-self/schedstat")?;
+                packets.send(PACKETS)?;
+                Ok(run_time("/proc/thread-self/schedstat")? - before)
+            })??;
             // What is still to be written belongs to it.
             thread::sleep(Duration::from_millis(300));
             let after = running.as_mut().map_or(Ok(0.0), Running::cpu)?;
-            let sent = run.sent as f64;
-            rates[tool].push(sent / run.seconds);
-            costs[tool].push(run.cpu / sent);
-            own[tool].push((after - before) / sent);
+            kernel[tool].push(used / f64::from(PACKETS));
+            process[tool].push((after - before) / f64::from(PACKETS));
             if let Some(running) = running {
                 let found = running.end()?;
-                if *name == "tidegate" {
-                    shares.push(found.packets as f64 / sent);
+                if ["socket", "tc"].contains(name) {
+                    shares.push(found.packets as f64 / (f64::from(PACKETS) * 1.1));
                 }
             }
         }
     }
     // A sampler that sampled nothing would seem to cost nothing.
-    let share = median(shares);
-    println!("tidegate_sampled {:.2} %", share * 100.0);
-    if !(0.005..0.015).contains(&share) {
-        return Err("this is not the share that was asked for: the figures mean nothing".into());
+    if let Some(share) = shares.iter().find(|share| !(0.005..0.015).contains(*share)) {
+        return Err(format!("{share} of the packets were sampled, not 0.01").into());
     }
-    let [rates, costs, own] = [rates, costs, own].map(|all| all.map(median));
-    for (tool, name) in tools.iter().enumerate() {
-        println!("{name}_packets {:.0} packets/s", rates[tool]);
-        println!("{name}_generator {:.0} ns/packet", costs[tool]);
-        println!("{name}_process {:.1} ns/packet", own[tool]);
+    println!("{direction}_sampled {:.2} %", median(shares) * 100.0);
+    let [kernel, process] = [kernel, process].map(|all| all.map(median));
+    println!("{direction}_nothing {:.0} ns/packet", kernel[0]);
+    let whole = |tool: usize| kernel[tool] - kernel[0] + process[tool];
+    for (tool, name) in tools.iter().enumerate().skip(1) {
+        println!(
+            "{direction}_{name}_kernel {:.0} ns/packet",
+            kernel[tool] - kernel[0]
+        );
+        println!("{direction}_{name}_process {:.1} ns/packet", process[tool]);
+        println!("{direction}_{name}_whole {:.0} ns/packet", whole(tool));
     }
-    let whole = |tool: usize| costs[tool] - costs[0] + own[tool];
-    println!("tidegate_whole {:.0} ns/packet", whole(1));
-    println!("tcpdump_whole {:.0} ns/packet", whole(2));
-    println!("tidegate_to_tcpdump {:.2} times", whole(1) / whole(2));
-    println!("tidegate_to_tcpdump_process {:.3} times", own[1] / own[2]);
-
-    let running = Running::sampler(&server, folder, "1")?;
-    let run = client.enter(|| send(&packets, Some(PACED), PACED_TIME))??;
-    thread::sleep(Duration::from_millis(300));
-    let found = running.end()?;
-    println!("paced_rate {:.0} packets/s", run.sent as f64 / run.seconds);
-    println!("paced_sent {} packets", run.sent);
-    println!(
-        "paced_missing {} packets",
-        run.sent as i64 - found.packets as i64
-    );
-    println!("paced_dropped {} packets", found.dropped);
-    println!("paced_lowered {} times", found.lowered);
+    for (tool, name) in [(1, "socket"), (2, "tc")] {
+        let times = whole(tool) / whole(3);
+        println!("{direction}_{name}_to_tcpdump {times:.3} times");
+    }
     Ok(())
 }
 
@@ -144,8 +177,6 @@ fn packets() -> Vec<(Vec<u8>, SockAddr)> {
 struct Sent {
     sent: u64,
     seconds: f64,
-    /// Processor time, in nanoseconds.
-    cpu: f64,
 }
 
 /// Sends packets for this time, at a rate or as fast as it goes.
@@ -159,7 +190,6 @@ fn send(
     socket.set_send_buffer_size(1 << 22)?;
     let mut flow = 0;
     let mut sent = 0;
-    let before = run_time("/proc/thread-self/schedstat")?;
     let start = Instant::now();
     while start.elapsed() < time {
         let due = rate.map(|rate| (start.elapsed().as_secs_f64() * rate as f64) as u64);
@@ -174,7 +204,6 @@ fn send(
     Ok(Sent {
         sent,
         seconds: start.elapsed().as_secs_f64(),
-        cpu: run_time("/proc/thread-self/schedstat")? - before,
     })
 }
 
@@ -203,9 +232,15 @@ struct Found {
 }
 
 impl Running {
-    fn sampler(space: &Namespace, folder: &str, fraction: &str) -> Result<Self, Failure> {
+    fn sampler(
+        space: &Namespace,
+        interface: &str,
+        place: Place,
+        folder: &str,
+        fraction: &str,
+    ) -> Result<Self, Failure> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["sampler", folder, fraction]);
+        command.args(["sampler", interface, &place.to_string(), folder, fraction]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Self(space.enter(|| command.spawn())??);
         let stdout = running.0.stdout.as_mut();
@@ -213,10 +248,21 @@ impl Running {
         Ok(running)
     }
 
-    /// It writes to nowhere, which costs it less than a disk would.
-    fn tcpdump(space: &Namespace) -> Result<Self, Failure> {
+    /// It writes to nowhere, which costs it less than a disk would. Its buffer holds all packets of a turn: what it lost would cost
+    /// it nothing.
+    fn tcpdump(space: &Namespace, interface: &str, filter: &str) -> Result<Self, Failure> {
         let mut command = Command::new("tcpdump");
-        command.args(["-i", "inside", "-s", "128", "-w", "/dev/null", "tcp"]);
+        command.args([
+            "-i",
+            interface,
+            "-s",
+            "128",
+            "-B",
+            "131072",
+            "-w",
+            "/dev/null",
+            filter,
+        ]);
         command.stderr(Stdio::piped());
         let mut running = Self(space.enter(|| command.spawn())??);
         let stderr = running.0.stderr.take().ok_or("no output")?;
@@ -264,13 +310,14 @@ impl Running {
 }
 
 /// The sampler as a process, as `tidegate sample` runs it, until the end of standard input.
-fn sample(folder: &str, fraction: &str) -> Result<(), Failure> {
+fn sample(interface: &str, place: &str, folder: &str, fraction: &str) -> Result<(), Failure> {
     let choice = Choice {
         by: By::Flow,
         fraction: fraction.parse()?,
         key: Key::from_bytes([3; 32]),
     };
-    let options = Options::new("inside", folder, choice);
+    let mut options = Options::new(interface, folder, choice);
+    options.place = place.parse()?;
     let source = Source::open(&options)?;
     let mut sampler = Sampler::new(source, options)?;
     let counters = sampler.counters();

@@ -1,0 +1,85 @@
+//! A packet socket and its ring.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::error::SampleError;
+use crate::load::Fill;
+use crate::packet::{self, Packet};
+use crate::sys::{PacketSocket, Ring};
+
+/// How long to wait for packets before flags and times are looked at.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+
+/// A socket that receives sampled packets.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: PacketSocket,
+    ring: Ring,
+    /// The block that the kernel hands over next.
+    next: usize,
+    mtu: u32,
+}
+
+impl Listener {
+    /// Takes a socket that has a filter and this ring.
+    pub(crate) fn new(socket: PacketSocket, ring: Ring, mtu: u32) -> Self {
+        let next = 0;
+        Self {
+            socket,
+            ring,
+            next,
+            mtu,
+        }
+    }
+
+    /// Waits a moment for packets.
+    pub(crate) fn wait(&self, interface: &str) -> Result<(), SampleError> {
+        let mut ready = [PollFd::new(&self.socket, PollFlags::IN | PollFlags::ERR)];
+        match poll(&mut ready, Some(&WAIT)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(SampleError::system("wait for packets")(error.into())),
+        }
+        if ready[0].revents().contains(PollFlags::ERR) {
+            let what = format!("the interface {interface}");
+            let error = self.socket.error().map_err(SampleError::system(&*what))?;
+            return error.map_or(Ok(()), |error| Err(SampleError::system(what)(error)));
+        }
+        Ok(())
+    }
+
+    /// Packets that passed the filter, and how many of them were lost because the ring was full, since the last call.
+    pub(crate) fn counts(&self) -> Result<(u32, u32), SampleError> {
+        let counts = self.socket.counts();
+        counts.map_err(SampleError::system("read the kernel's counts"))
+    }
+
+    pub(crate) fn fill(&self) -> Fill {
+        let blocks = 0..self.ring.blocks();
+        Fill {
+            waiting: blocks.filter(|block| self.ring.is_ready(*block)).count(),
+            whole: self.ring.blocks(),
+            lost: 0,
+        }
+    }
+
+    /// Hands on the packets of a block, if one is ready. Returns how many blocks that were.
+    pub(crate) fn take(
+        &mut self,
+        mut each: impl FnMut(&Packet<'_>) -> Result<(), SampleError>,
+    ) -> Result<usize, SampleError> {
+        let Some(block) = self.ring.block(self.next) else {
+            return Ok(0);
+        };
+        for packet in packet::packets(block, self.mtu) {
+            each(&packet)?;
+        }
+        self.ring.give_back(self.next);
+        self.next = (self.next + 1) % self.ring.blocks();
+        Ok(1)
+    }
+}
