@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-use tidegate_dataset::{Network, Networks, Origin};
+use tidegate_dataset::{Network, Networks, Origin, Shares};
 use tidegate_table::Row;
 use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary};
 use tidegate_trace::detect::{Basis, Entry, Extent, Judgement};
@@ -63,7 +63,8 @@ impl By {
 #[derive(Clone)]
 pub struct Places {
     pub networks: Arc<Networks>,
-    pub sampled: f64,
+    /// `None`: as the captures say.
+    pub sampled: Option<f64>,
 }
 
 /// What to read.
@@ -259,6 +260,7 @@ struct Finder {
     /// The client before: rows of a client often come together.
     last: Option<(IpAddr, Arc<Network>)>,
     file: Arc<str>,
+    shares: Shares,
 }
 
 impl Finder {
@@ -270,12 +272,13 @@ impl Finder {
             _ => Arc::new(self.places.networks.find(client)),
         };
         self.last = Some((client, Arc::clone(&network)));
+        let (from, length) = (transfer.metrics.first_sent, transfer.metrics.duration);
         self.origins.push(Origin {
             capture: Arc::clone(&self.file),
             client,
             server: flow.server.ip(),
             network,
-            sampled: self.places.sampled,
+            sampled: self.shares.during(from, from.saturating_add(length)),
         });
     }
 
@@ -314,6 +317,7 @@ impl<'a> Gather<'a> {
                 (By::Segment, Some(places)) => {
                     let finder = Finder {
                         places: places.clone(),
+                        shares: Shares::new(places.sampled.unwrap_or(1.0)),
                         origins: Vec::new(),
                         last: None,
                         file,
@@ -361,6 +365,14 @@ impl<'a> Gather<'a> {
 impl Sink for Gather<'_> {
     fn begin(&mut self, at: Nanos) {
         self.start = at;
+    }
+
+    fn sampled(&mut self, from: Nanos, share: Option<f64>) {
+        if let Kept::Placed(_, finder) = &mut self.kept
+            && finder.places.sampled.is_none()
+        {
+            finder.shares.change(from, share.unwrap_or(1.0));
+        }
     }
 
     fn transfer(&mut self, transfer: &Transfer<'_>, _: &Metrics) {

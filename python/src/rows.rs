@@ -52,6 +52,30 @@ impl Tables {
     }
 }
 
+/// Which share of the flows the captures hold.
+#[derive(FromPyObject)]
+pub enum Sampled {
+    Share(f64),
+    Word(String),
+}
+
+impl Sampled {
+    /// The share; `None`: as the captures say.
+    fn share(self) -> PyResult<Option<f64>> {
+        let wrong = |said: String| {
+            PyValueError::new_err(format!(
+                "sampled={said}: it is the share of flows that was sampled, above 0 and at most 1, or \"header\""
+            ))
+        };
+        match self {
+            Self::Share(share) if share > 0.0 && share <= 1.0 => Ok(Some(share)),
+            Self::Share(share) => Err(wrong(share.to_string())),
+            Self::Word(word) if word == "header" => Ok(None),
+            Self::Word(word) => Err(wrong(format!("{word:?}"))),
+        }
+    }
+}
+
 /// See `tidegate.read`, which checks paths.
 ///
 /// # Errors
@@ -70,7 +94,7 @@ pub fn read(
     raise_errors: bool,
     threads: Option<usize>,
     networks: Option<PyRef<'_, Tables>>,
-    sampled: Option<f64>,
+    sampled: Option<Sampled>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Rows> {
     let wrong = |what: String| PyValueError::new_err(what);
@@ -104,14 +128,9 @@ pub fn read(
                 "asn and sampled add columns to segments only: leave them out, or by".to_owned(),
             ));
         }
-        (_, Some(sampled)) if !(sampled > 0.0 && sampled <= 1.0) => {
-            return Err(wrong(format!(
-                "sampled={sampled}: it is the share of flows that was sampled, above 0 and at most 1"
-            )));
-        }
         (networks, sampled) => Some(Places {
             networks: networks.map_or_else(Arc::default, |tables| Arc::clone(&tables.0)),
-            sampled: sampled.unwrap_or(1.0),
+            sampled: sampled.map_or(Ok(None), Sampled::share)?,
         }),
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas
@@ -15,6 +16,7 @@ import polars
 import pyarrow
 import pytest
 import tidegate
+from conftest import sampled_capture
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 from tidegate import _progress
@@ -107,6 +109,25 @@ def test_segments_get_the_networks_of_their_clients(policed: Path, tmp_path: Pat
     assert rows.drop(rows.columns[rows.columns.index("client_address") :]).equals(polars.DataFrame(tidegate.read(policed)))
     with pytest.raises(ValueError, match="MMDB"):
         tidegate.read(policed, asn=policed)
+
+
+def test_captures_of_samplers_say_their_share(policed: Path, tmp_path: Path) -> None:
+    half = len(polars.DataFrame(tidegate.read(policed, by="packet"))) // 2
+    (tmp_path / "a.pcapng").write_bytes(sampled_capture(policed, "tidegate sample: fraction=0.25 by=flow", slice(half)))
+    (tmp_path / "b.pcapng").write_bytes(sampled_capture(policed, "tidegate sample: fraction=0.125 by=flow", slice(half, None)))
+
+    def shares(**how: Any) -> set[float]:
+        return set(polars.DataFrame(tidegate.read(tmp_path, **how))["sampled_fraction"])
+
+    assert shares(sampled="header") == {0.25, 0.125}
+    # The second of five responses crosses the change, so it has the smaller share.
+    joined = polars.DataFrame(tidegate.read(tmp_path, sampled="header", join=True)).filter(~polars.col("from_client"))
+    assert joined.sort("segment")["sampled_fraction"].to_list() == [0.25, 0.125, 0.125, 0.125, 0.125]
+    assert shares(sampled=0.5) == {0.5}
+    assert set(polars.DataFrame(tidegate.read(policed, sampled="header"))["sampled_fraction"]) == {1.0}
+    assert "sampled_fraction" not in tidegate.read(tmp_path).columns
+    with pytest.raises(ValueError, match='"head": it is'):
+        shares(sampled="head")
 
 
 def test_a_reading_tells_how_far_it_is(policed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import polars
 import pytest
 import tidegate
-from conftest import ROOT
+from conftest import ROOT, sampled_capture
 from moto.server import ThreadedMotoServer
 from polars.testing import assert_frame_equal
 from pyarrow import fs
@@ -78,6 +78,15 @@ def test_rows_are_those_of_this_machine(session: SparkSession, corpus: Path) -> 
     order = ["file", "flow", "segment", "from_client"]
     assert_frame_equal(there.sort(order), here.sort(order), check_exact=True)
     found.unpersist()
+
+
+def test_captures_of_samplers_say_their_share(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    (tmp_path / "sampled.pcapng").write_bytes(sampled_capture(policed, "tidegate sample: fraction=0.25 by=flow", slice(None)))
+    shutil.copy(policed, tmp_path)
+    rows = on_spark.analyse(session, str(tmp_path)).rows.select("file", "sampled_fraction").distinct().collect()
+    assert {(Path(row.file).name, row.sampled_fraction) for row in rows} == {("sampled.pcapng", 0.25), (policed.name, 1.0)}
+    given = on_spark.analyse(session, str(tmp_path), sampled=0.5).rows.select("sampled_fraction").distinct().collect()
+    assert [row.sampled_fraction for row in given] == [0.5]
 
 
 def test_a_dataset_of_spark_is_one(session: SparkSession, corpus: Path, tmp_path: Path) -> None:

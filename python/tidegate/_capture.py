@@ -46,7 +46,7 @@ def read(
     threads: int | None = None,
     join: bool = False,
     asn: PathLike | Iterable[PathLike] = (),
-    sampled: float | None = None,
+    sampled: float | Literal["header"] | None = None,
     progress: bool | None = None,
 ) -> _native.Rows:
     """Rows of captures: what `tidegate detect --by …` gives, with the same columns.
@@ -65,7 +65,9 @@ def read(
     begin in one and end in another.
 
     `asn` names tables of networks (MMDB). Segments get the columns that datasets have beside those of segments: the
-    client's network, country and continent, and `sampled_fraction`, which is `sampled` or 1.
+    client's network, country and continent, and `sampled_fraction`: the share of all flows that the captures hold. It is
+    `sampled`, or what the captures of `tidegate sample` say of themselves, or 1. `sampled` adds these columns too;
+    `sampled="header"` takes what the captures say.
 
     `progress` shows how far the reading is: by default, in terminals and notebooks, if it takes longer than a second.
     """

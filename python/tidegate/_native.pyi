@@ -46,7 +46,7 @@ def read(
     raise_errors: bool,
     threads: int | None,
     networks: Networks | None,
-    sampled: float | None,
+    sampled: float | str | None,
     progress: Callable[[int | None], None] | None,
 ) -> Rows: ...
 def explain(

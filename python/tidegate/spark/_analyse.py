@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,7 +72,7 @@ def analyse(
     basis: Basis | None = None,
     join: Callable[[str], str] | None = None,
     asn: PathLike | Iterable[PathLike] = (),
-    sampled: float = 1.0,
+    sampled: float | None = None,
     filesystem: FileSystem | None = None,
 ) -> Analysis:
     """Rows of captures: what `tidegate.read` gives of the same files, made on the executors.
@@ -86,8 +87,8 @@ def analyse(
     the same text. They are taken in the order of their first packets, as `tidegate detect --join` does. What is judged
     together (`basis`) is judged within a capture.
 
-    `asn` names tables of networks (MMDB) on the driver, and `sampled` is the share of flows that the captures hold; see
-    `tidegate.read`.
+    `asn` names tables of networks (MMDB) on the driver, and `sampled` is the share of flows that the captures hold. Without
+    it, the captures of `tidegate sample` say it themselves, and others hold all flows; see `tidegate.read`.
 
     Raises FileNotFoundError if an address names nothing.
     """
@@ -96,7 +97,7 @@ def analyse(
     tasks = _share.tasks(_share.captures(files, join), spark.sparkContext.defaultParallelism)
     for table in tables:
         spark.sparkContext.addFile(str(table))
-    placed = sampled if by == "segment" else None
+    placed = ("header" if sampled is None else sampled) if by == "segment" else None
     # Words are checked here, before executors hear of them.
     schema = pa.schema(_native.read([], by, detector, basis, False, 1, None, placed, None))
     if tables and by != "segment":
@@ -120,9 +121,10 @@ class _Work:
     detector: str
     basis: Basis | None
     tables: list[str]
-    sampled: float | None
+    sampled: float | str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _settle()
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield from self.rows(self.tasks.value[number])
@@ -170,6 +172,12 @@ class _Work:
         }
         columns = {name: pa.array(told.get(name, [None] * len(problems)), kind) for name, kind in kinds}
         return pa.RecordBatch.from_pydict(columns)
+
+
+@lru_cache(maxsize=1)
+def _settle() -> None:
+    """Workers of PySpark collect garbage after each task, and would look at everything that was imported."""
+    gc.freeze()
 
 
 @lru_cache(maxsize=1)
