@@ -13,9 +13,9 @@ static __always_inline void bucket_refill(struct limiter *s, u64 rate, u64 direc
 	s->tokens = tokens;
 }
 
-static __always_inline int bucket_offer(struct limiter *s, const struct plan *plan, u64 now, u32 bytes)
+static __always_inline int bucket_offer(struct limiter *s, const struct plan *plan, u64 rate, u64 now, u32 bytes)
 {
-	bucket_refill(s, plan->rate, plan->direct, plan->size, now);
+	bucket_refill(s, rate, plan->direct, plan->size, now);
 	u64 tokens = s->tokens;
 	if (tokens < bytes)
 		return EXCESS;

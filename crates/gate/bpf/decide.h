@@ -3,6 +3,7 @@
 #pragma once
 #include "maps.h"
 #include "bucket.h"
+#include "nodes.h"
 #include "phantom.h"
 #include "place.h"
 #include "rules.h"
@@ -36,14 +37,15 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 // Puts a limiter under another plan. Queues that shrink begin empty. Otherwise a queue with more than
 // its new size would drop all packets until the difference is drained, for minutes after a step from a
 // fast plan to a slow one. An empty queue lets through at most its size at once.
-static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, u64 now)
+static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, const u32 *granted,
+					u64 now)
 {
 	if (s->shape != plan->shape) {
 		start(s, plan, now, 0);
 	} else if (plan->scheme == PHANTOM && plan->size < s->size) {
 		start(s, plan, now, 1);
 	} else {
-		u64 old = s->rate, direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
+		u64 old = s->rate ? rate_of(granted, s->rate) : 0, direct = old ? (ENDLESS - BYTE) / old : ENDLESS;
 		if (plan->scheme == POLICER) {
 			bucket_refill(s, old, direct, s->size, now);
 			s->tokens = least(s->tokens, plan->size);
@@ -84,16 +86,20 @@ static __always_inline int is_newer(const struct limiter *s, const struct packet
 	return !s->shape || (s32)(p->seat.version - s->version) > 0;
 }
 
-static __always_inline void account(struct limiter *s, struct queue *queue, int verdict, const struct packet *p)
+static __always_inline void account(struct limiter *s, struct queue *queue, int verdict, struct packet *p)
 {
 	u32 bytes = p->bytes, packets = p->packets;
 	if (verdict == PASS || verdict == CE) {
+		if (p->node)
+			p->counted = counted(p, s->passed_bytes);
 		s->passed_packets += packets;
 		s->passed_bytes += bytes;
 		queue->passed += bytes;
 		if (verdict == CE && p->ecn != ALREADY)
 			s->marked_packets += packets;
 	} else if (verdict == EXCESS) {
+		if (p->node && p->excess != EXCESS)
+			p->counted = counted(p, s->excess_bytes);
 		s->excess_packets += packets;
 		s->excess_bytes += bytes;
 		queue->excess += bytes;
@@ -163,6 +169,7 @@ PART int offer(struct packet *p)
 		p->queue = first + ((u64)flow * queues >> 32);
 	}
 	u64 now = packet_time();
+	find_share(p, plan, now);
 	u32 scheme = plan->scheme;
 	// The owners of queues are read without the lock: at worst the queue has another owner since.
 	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
@@ -185,9 +192,9 @@ PART int offer(struct packet *p)
 	else if (newer)
 		verdict = CHANGE;
 	else if (scheme == PHANTOM)
-		verdict = phantom_offer(s, plan, &now, queue, p->bytes, p->ecn);
+		verdict = phantom_offer(s, plan, &p->share, &now, queue, p->bytes, p->ecn);
 	else if (scheme == POLICER)
-		verdict = bucket_offer(s, plan, now, p->bytes);
+		verdict = bucket_offer(s, plan, rate_of(&p->share, plan->rate), now, p->bytes);
 	account(s, s->queues + queue, verdict, p);
 	bpf_spin_unlock(&s->lock);
 	p->now = now;
@@ -207,7 +214,7 @@ PART int change(struct packet *p)
 	u64 now = p->now;
 	bpf_spin_lock(&s->lock);
 	if (is_newer(s, p))
-		switch_plan(s, plan, &p->seat, now);
+		switch_plan(s, plan, &p->seat, &p->share, now);
 	bpf_spin_unlock(&s->lock);
 	return OFFER;
 }
@@ -239,16 +246,16 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		if (now < s->at)
 			now = s->at;
 		if (step == PLACE) {
-			now = phantom_advance(s, plan->rate, plan->direct, now);
+			now = phantom_advance(s, rate_of(&p->share, plan->rate), plan->direct, now);
 			verdict = PLACE;
 			if (settle(s, shape, ~0U, &p->cursor)) {
 				place_flow(s, shape, p, now);
 				verdict = OFFER;
 			}
 		} else if (step == PERIODS)
-			verdict = phantom_periods(s, plan, shape, now, &p->cursor, &p->looked);
+			verdict = phantom_periods(s, plan, &p->share, shape, now, &p->cursor, &p->looked);
 		else
-			verdict = phantom_settled(s, plan, shape, now, queue, p->bytes, p->ecn, &p->cursor);
+			verdict = phantom_settled(s, plan, &p->share, shape, now, queue, p->bytes, p->ecn, &p->cursor);
 	}
 	if (step == DECIDE)
 		account(s, s->queues + queue, verdict, p);

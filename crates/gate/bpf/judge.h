@@ -145,6 +145,7 @@ static __always_inline int seated(struct packet *p)
 		return EXCESS;
 	}
 	int step = OFFER;
+	p->counted = 0;
 	// More steps than queues can run empty. A packet that meets another one at each step passes.
 	for (u32 i = 0; i < STEPS && step >= OFFER; i++)
 		step = take(p, step);
@@ -152,6 +153,8 @@ static __always_inline int seated(struct packet *p)
 		count(RACED, p->packets, p->bytes);
 		return PASS;
 	}
+	if (p->counted)
+		count_below(p->node, p->counted);
 	if (step != EXCESS)
 		return step;
 	p->watched |= EXCEEDS;

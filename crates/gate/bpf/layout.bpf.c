@@ -13,6 +13,7 @@ struct {
 	enum frames frames;
 	struct limiter limiter;
 	struct plan plan;
+	struct node node;
 	struct shape shape;
 	struct rules rules;
 	struct seat seat;

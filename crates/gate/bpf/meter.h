@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The meter of crates/limiter/src/meter.rs, without numbers of 128 bits.
 #pragma once
-#include "types.h"
+#include "numbers.h"
 
 #define BYTE 8000000000ULL	// bit-nanoseconds
+enum { SECOND = 1000000000 };	// ns
+
+// A share of a number, see crates/limiter/src/hierarchy.rs. It is read from memory, as registers are few.
+static __always_inline u64 granted_of(const u32 *granted, u64 number)
+{
+	u64 share = FRESH(*granted);
+	return (number >> SHARE_BITS) * share + ((number & (WHOLE - 1)) * share >> SHARE_BITS);
+}
+
+// A share of a rate, which is at least 1.
+static __always_inline u64 rate_of(const u32 *granted, u64 rate)
+{
+	u64 part = granted_of(granted, rate);
+	return part | !part;
+}
 
 // The bytes of a time whose bits do not fit into 64 bits. The result is ENDLESS if it exceeds any queue or
 // bucket; the remainder does not matter then.

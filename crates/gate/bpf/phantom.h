@@ -18,8 +18,6 @@ enum { LASTS = 4 };
 enum { ECT1 = 1 };
 // RFC 3168: congestion was experienced before.
 enum { ALREADY = 3 };
-// The longest time whose service is set against a surplus, ns.
-enum { SECOND = 1000000000 };
 
 // Settles a set of sharing nodes, given as bits, parents before children. A round is a step of one node's
 // clock, or all that the node hands on by priority. Returns whether all nodes are settled. If not, the
@@ -213,19 +211,20 @@ static __always_inline u64 burst_of(const struct queue *queue)
 	return burst & ((burst >> 63) - 1);
 }
 
-// By how much the bytes that passed exceed the rate, from a look on that found no surplus.
-static __always_inline u64 surplus(const struct limiter *s, const struct plan *plan, u64 now)
+// By how much the bytes that passed exceed the rate, from a look on that found no surplus. The service of a second at most
+// is set against it.
+static __always_inline u64 surplus(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
 {
 	u64 elapsed = least(now + plan->period - s->due, SECOND), passed = s->passed_bytes - s->base;
 	// The threshold is the rate of two periods.
-	u64 served = plan->upper * elapsed / (2 * plan->period);
+	u64 served = granted_of(granted, plan->upper) * elapsed / (2 * plan->period);
 	return passed > served ? passed - served : 0;
 }
 
 // What the burst bucket of a queue that is not filled may hold, were it alone.
-static __always_inline u64 allowance(const struct limiter *s, const struct plan *plan, u64 now)
+static __always_inline u64 allowance(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
 {
-	u64 upper = plan->upper, left = 2 * (upper - least(surplus(s, plan, now), upper)), few = upper >> LEAST_SHIFT;
+	u64 upper = granted_of(granted, plan->upper), left = 2 * (upper - least(surplus(s, plan, granted, now), upper)), few = upper >> LEAST_SHIFT;
 	return left > few ? left : few;
 }
 
@@ -263,14 +262,14 @@ static __always_inline void remove_magic(struct limiter *s, const struct shape *
 
 // Ends a period of the paper's, and removes the magic bytes of a queue that accepted less than its share of
 // `lower`.
-static __always_inline void end_period(struct limiter *s, const struct plan *plan, const struct shape *t,
-				       struct queue *queue, u32 part, u64 now)
+static __always_inline void end_period(struct limiter *s, const struct plan *plan, const u32 *granted,
+				       const struct shape *t, struct queue *queue, u32 part, u64 now)
 {
 	u64 periods = (now - queue->began) / plan->period;
 	u64 accepted = queue->accepted & -(1 - any(periods - 1));
 	queue->began += periods * plan->period;
 	queue->accepted = 0;
-	u64 share = share_of(s, t, part, plan->lower, ~0U), behind = -(u64)(FRESH(t->behind) >> (part & 31) & 1);
+	u64 share = share_of(s, t, part, granted_of(granted, plan->lower), ~0U), behind = -(u64)(FRESH(t->behind) >> (part & 31) & 1);
 	share = (share & ~behind) | (any(share) & behind);
 	if (accepted < share)
 		remove_magic(s, t, queue, part);
@@ -278,17 +277,17 @@ static __always_inline void end_period(struct limiter *s, const struct plan *pla
 
 // Removes the magic bytes of a queue that accepted less than its share of `lower` lately. The others get
 // back what it made no use of.
-static __always_inline void look_back(struct limiter *s, const struct plan *plan, const struct shape *t,
-				      struct queue *queue, u32 part, u64 now)
+static __always_inline void look_back(struct limiter *s, const struct plan *plan, const u32 *granted,
+				      const struct shape *t, struct queue *queue, u32 part, u64 now)
 {
 	u64 due = s->due, missed = due ? (now - due) / plan->period : 0;
 	u64 accepted = queue->accepted >> least(missed, 63);
 	queue->accepted = accepted >> 1;
-	u64 few = share_of(s, t, part, plan->lower, ~0U), fewer = few >> 3;
+	u64 few = share_of(s, t, part, granted_of(granted, plan->lower), ~0U), fewer = few >> 3;
 	few = few > PACKET ? few - PACKET : 0;
 	if (accepted >= few && accepted >= fewer)
 		return;
-	u64 refund = least(plan->size - queue->length, share_of(s, t, part, plan->upper, ~0U));
+	u64 refund = least(plan->size - queue->length, share_of(s, t, part, granted_of(granted, plan->upper), ~0U));
 	remove_magic(s, t, queue, part);
 	refund = least(refund, s->shares->length);
 	s->shares->length -= refund;
@@ -376,16 +375,16 @@ static __always_inline u32 active_queues(const struct limiter *s, const struct s
 	return parts >> SHARES;
 }
 
-static __always_inline void look_later(struct limiter *s, const struct plan *plan, u64 now)
+static __always_inline void look_later(struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
 {
-	u64 next = now + plan->period, left = s->due ? surplus(s, plan, now) : 0;
-	s->base = s->passed_bytes - least(left, plan->upper);
+	u64 next = now + plan->period, left = s->due ? surplus(s, plan, granted, now) : 0;
+	s->base = s->passed_bytes - least(left, granted_of(granted, plan->upper));
 	s->due = next < now ? ENDLESS : next;
 }
 
 // Ends all periods that are over, also of queues without further packets, a few at a time.
-static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
-					   u32 *cursor, u32 *looked)
+static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const u32 *granted,
+					   const struct shape *t, u64 now, u32 *cursor, u32 *looked)
 {
 	u32 number = *looked;
 	if (!number && !settle(s, t, ~0U, cursor))
@@ -402,9 +401,9 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		s->filled &= ~((1 - any(queue->length)) << number);
 		if (plan->control == BUCKET) {
 			if (is_filled(s, number))
-				look_back(s, plan, t, queue, SHARES + number, now);
+				look_back(s, plan, granted, t, queue, SHARES + number, now);
 		} else if (is_over(plan, queue, now)) {
-			end_period(s, plan, t, queue, SHARES + number, now);
+			end_period(s, plan, granted, t, queue, SHARES + number, now);
 		}
 		number++;
 	}
@@ -412,13 +411,13 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 	if (number < QUEUES)
 		return PERIODS;
 	s->filled &= active;
-	look_later(s, plan, now);
+	look_later(s, plan, granted, now);
 	return DECIDE;
 }
 
 // Decides about a packet after settling all nodes that it depends on.
-static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const struct shape *t, u64 now,
-					   u32 number, u64 bytes, u32 ecn, u32 *cursor)
+static __always_inline int phantom_settled(struct limiter *s, const struct plan *plan, const u32 *granted,
+					   const struct shape *t, u64 now, u32 number, u64 bytes, u32 ecn, u32 *cursor)
 {
 	if (!settle(s, t, t->path[(SHARES + number) & 31], cursor))
 		return DECIDE;
@@ -428,7 +427,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	settle_queue(s, t, part);
 	u32 control = plan->control;
 	if (control == PAPER && is_over(plan, queue, now)) {
-		end_period(s, plan, t, queue, part, now);
+		end_period(s, plan, granted, t, queue, part, now);
 		return DECIDE;
 	}
 	u64 length = queue->length;
@@ -438,13 +437,13 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	if (control == BUCKET && length) {
 		u64 burst = burst_of(queue), share = burst;
 		if (burst > PACKET >> (1 - filled))
-			share = share_of(s, t, part, filled ? plan->upper : allowance(s, plan, now), 0);
+			share = share_of(s, t, part, filled ? granted_of(granted, plan->upper) : allowance(s, plan, granted, now), 0);
 		int exceeds = burst > share;
-		if (!filled && !exceeds && plan->room && ecn)
-			told = lasts(queue, share_of(s, t, part, plan->upper / LASTS, 0));
+		if (!filled && !exceeds && granted_of(granted, plan->room) && ecn)
+			told = lasts(queue, share_of(s, t, part, granted_of(granted, plan->upper) / LASTS, 0));
 		if (!filled && (exceeds || told)) {
 			u64 room = exceeds ? 0 : burst_room(queue, share);
-			fill(s, plan, t, number, room, 2 * share_of(s, t, part, plan->lower, ~0U));
+			fill(s, plan, t, number, room, 2 * share_of(s, t, part, granted_of(granted, plan->lower), ~0U));
 			length = queue->length;
 			filled = 1;
 		}
@@ -470,10 +469,10 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	add(s, t, part, bytes);
 	if (told)
 		return CE;
-	if (plan->room && ecn)
-		return mark_below(plan, plan->size - length - bytes, share_of(s, t, part, plan->room, 0), ecn);
+	if (granted_of(granted, plan->room) && ecn)
+		return mark_below(plan, plan->size - length - bytes, share_of(s, t, part, granted_of(granted, plan->room), 0), ecn);
 	if (control == PAPER) {
-		u64 accepted = queue->accepted, share = share_of(s, t, part, plan->upper, ~0U);
+		u64 accepted = queue->accepted, share = share_of(s, t, part, granted_of(granted, plan->upper), ~0U);
 		// A queue behind a busy one of higher priority is filled only once.
 		if (accepted > share && (share || !queue->magic))
 			fill(s, plan, t, number, 0, accepted);
@@ -495,8 +494,8 @@ static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 dire
 
 // Decides about a packet to a queue of a fair node. It does what phantom_settled would do, without nodes above
 // and without weights.
-static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, u32 number, u64 bytes,
-					u32 ecn)
+static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, const u32 *granted,
+					u32 number, u64 bytes, u32 ecn)
 {
 	struct share *root = s->shares;
 	struct queue *queue = s->queues + number;
@@ -519,20 +518,20 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	u64 magic = queue->magic < length ? queue->magic : length;
 	int told = 0;
 	if (plan->control && length) {
-		u64 burst = burst_of(queue), most = plan->upper >> (filled ? 0 : LEAST_SHIFT), room = 0;
+		u64 burst = burst_of(queue), most = granted_of(granted, plan->upper) >> (filled ? 0 : LEAST_SHIFT), room = 0;
 		u32 parts = weight ?: 1;
 		int exceeds = burst > PACKET >> (1 - filled) && burst * weight > most
-			&& burst > (filled ? most : allowance(s, plan, s->at)) / parts;
-		if (!filled && !exceeds && plan->room && ecn && lasts(queue, plan->upper / LASTS / parts)) {
+			&& burst > (filled ? most : allowance(s, plan, granted, s->at)) / parts;
+		if (!filled && !exceeds && granted_of(granted, plan->room) && ecn && lasts(queue, granted_of(granted, plan->upper) / LASTS / parts)) {
 			told = 1;
-			room = burst_room(queue, allowance(s, plan, s->at) / parts);
+			room = burst_room(queue, allowance(s, plan, granted, s->at) / parts);
 		}
 		if (!filled && (exceeds || told)) {
 			u64 free = plan->size - length, added = free - least(free, room);
 			magic += added;
 			length += added;
 			queue->magic = magic;
-			queue->accepted = plan->lower / parts * 2;
+			queue->accepted = granted_of(granted, plan->lower) / parts * 2;
 			queue->length = length;
 			root->length += added;
 			s->filled |= 1ULL << number;
@@ -560,24 +559,24 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	root->length += bytes;
 	if (told)
 		return CE;
-	if (plan->room && ecn)
-		return mark_below(plan, plan->size - full, plan->room / (root->weight ?: 1), ecn);
+	if (granted_of(granted, plan->room) && ecn)
+		return mark_below(plan, plan->size - full, granted_of(granted, plan->room) / (root->weight ?: 1), ecn);
 	return PASS;
 }
 
 // Decides about a packet if no settling is needed, or returns the next step.
-static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, u64 *now, u32 number, u64 bytes,
-					 u32 ecn)
+static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, const u32 *granted, u64 *now,
+					 u32 number, u64 bytes, u32 ecn)
 {
-	u64 at = phantom_advance(s, plan->rate, plan->direct, *now);
+	u64 at = phantom_advance(s, rate_of(granted, plan->rate), plan->direct, *now);
 	*now = at;
 	BELOW(number, QUEUES);
 	if (at >= s->due) {
 		if (s->filled)
 			return PERIODS;
-		look_later(s, plan, at);
+		look_later(s, plan, granted, at);
 	}
 	if (!plan->fair || plan->control == PAPER)
 		return DECIDE;
-	return phantom_fair(s, plan, number, bytes, ecn);
+	return phantom_fair(s, plan, granted, number, bytes, ecn);
 }

@@ -40,6 +40,10 @@ enum sizes {
 	PAGE_BITS = 10,
 	PAGE = 1 << PAGE_BITS,	// limiters that are made at a time
 	PAGES = 1 << 12,
+	NODES = 1 << 14,	// of the network, in both directions; number 0 is none
+	LEVELS = 8,	// nodes between a subscriber and the network
+	SHARE_BITS = 20,
+	WHOLE = 1 << SHARE_BITS,	// the share of which all of a rate may be used
 	SENDERS = 1 << 10,	// groups of senders of frames without IP, which share a low rate each
 	SEEN = 1536,	// bits for flows without a queue
 	TRIPS = 128,	// groups of round trips of like length
@@ -142,7 +146,25 @@ struct plan {
 	u8 all;	// number of queues, for user space
 	u8 hosts;	// that the default class is shared by; 0: by flows
 	u32 room;	// bytes: with less room in a queue that is alone, packets are marked; 0: none is
-	u32 unused;
+	u16 node;	// of the network, that limiters are below; 0: none
+	u8 grain;	// they count there whenever their bytes pass a multiple of two to this power
+	u8 unused;
+};
+
+// A capacity that limiters share, in one direction. The first cache line is written at each look, and by user space when
+// the capacity changes; the second one whenever a limiter counts.
+struct node {
+	struct bpf_spin_lock lock;
+	u32 above;	// the next node on the way to the network, or 0
+	u64 rate;	// bit/s
+	u64 due, at;	// ns: of the next look, and of the latest one
+	u64 before;	// what `passed` was at that time
+	u64 debt;	// bytes that passed beyond the capacity and were not made up for
+	u64 load;	// bit/s that passed lately
+	u32 share;	// of its rate, that each limiter may use
+	u32 spare;
+	u64 passed;	// bytes
+	u64 rest[7];
 };
 
 // The index of a policy or set of rules with this number. The one that replaces it gets a number that is
@@ -319,10 +341,24 @@ struct packet {
 	u8 first, queues, hosts;	// of its class
 	u8 queue;
 	u64 now;
-	u64 mac;	// of the sender, if the packet is from a subscriber
+	union {
+		u64 mac;	// of the sender, if the packet is from a subscriber
+		struct {	// after its seat was found
+			u32 share;	// of the plan's rate that the nodes above leave to the limiter
+			u32 counted;	// bytes that they have to count
+		};
+	};
 	u32 interface;	// where it came in, likewise
-	u16 outer, inner, session;
-	u8 tags, pppoe;
+	u16 outer, inner;
+	union {
+		u16 session;
+		u16 node;	// likewise, above the limiter
+	};
+	u8 tags;
+	union {
+		u8 pppoe;
+		u8 grain;	// likewise, see struct plan
+	};
 	u8 family;	// 4 or 6; 0 if the addresses are not known
 	u8 protocol, dscp, has_ports;
 	u8 direction, reason, kind;

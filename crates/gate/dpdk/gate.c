@@ -23,7 +23,7 @@ enum {
 	RETRIES = 16,	// attempts to send what a port has no room for
 	SILENT = 3,	// polls without a packet that show that a port is drained
 };
-enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS };
+enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS, NODES_MAP };
 
 static struct core cores[CORES];
 static struct {
@@ -174,9 +174,10 @@ static int create_tables(void)
 	}
 	memory.senders = rte_zmalloc("senders", 2 * SENDERS * sizeof(*memory.senders), 64);
 	memory.plans = rte_zmalloc("plans", PLANS * sizeof(*memory.plans), 64);
+	memory.nodes = rte_zmalloc("nodes", NODES * sizeof(*memory.nodes), 64);
 	memory.shapes = rte_zmalloc("shapes", PLACES * sizeof(*memory.shapes), 64);
 	memory.rule_sets = rte_zmalloc("rule_sets", PLACES * sizeof(*memory.rule_sets), 64);
-	return memory.senders && memory.plans && memory.shapes && memory.rule_sets ? 0 : -ENOMEM;
+	return memory.senders && memory.plans && memory.nodes && memory.shapes && memory.rule_sets ? 0 : -ENOMEM;
 }
 
 static void free_memory(void)
@@ -186,6 +187,7 @@ static void free_memory(void)
 		rte_free(tables[i]->slots);
 	rte_free(memory.senders);
 	rte_free(memory.plans);
+	rte_free(memory.nodes);
 	rte_free(memory.shapes);
 	rte_free(memory.rule_sets);
 	for (u32 i = 0; i < PAGES; i++)
@@ -355,6 +357,9 @@ static void *element_of(enum map map, u32 number, u32 *bytes)
 	case RULE_SETS:
 		*bytes = sizeof(struct rules);
 		return number < PLACES ? memory.rule_sets + number : 0;
+	case NODES_MAP:
+		*bytes = sizeof(struct node);
+		return number < NODES ? memory.nodes + number : 0;
 	default:
 		return 0;
 	}
@@ -363,7 +368,7 @@ static void *element_of(enum map map, u32 number, u32 *bytes)
 u32 tidegate_dpdk_room(u32 map)
 {
 	struct table *t = table_of(map);
-	return t ? t->room : map == PLANS_MAP ? PLANS : map == SETTINGS ? 2 : map == CURRENT ? 1 : PLACES;
+	return t ? t->room : map == PLANS_MAP ? PLANS : map == NODES_MAP ? NODES : map == SETTINGS ? 2 : map == CURRENT ? 1 : PLACES;
 }
 
 // Copies a value. Returns its bytes, or 0 if there is none.

@@ -29,6 +29,7 @@ static struct {
 	struct table seats4, seats6, seats_link, bindings, ports;
 	struct sender_state *senders;
 	struct plan *plans;
+	struct node *nodes;
 	struct shape *shapes;
 	struct rules *rule_sets;
 	struct limiter *pages[PAGES];
@@ -73,6 +74,8 @@ static __always_inline void *looked_up(void *map, const void *key)
 		return memory.settings + (number & 1);
 	if (map == (void *)&plans)
 		return number < PLANS ? memory.plans + number : 0;
+	if (map == (void *)&nodes)
+		return number < NODES ? memory.nodes + number : 0;
 	if (map == (void *)&shapes)
 		return number < PLACES ? memory.shapes + number : 0;
 	if (map == (void *)&rule_sets)

@@ -13,7 +13,8 @@
 //! `watched` lines are of packets without a limit whose flows are watched, beside the same packets where they are not: runs
 //! are short, since the machine may do something else in a long one, and the least of many counts.
 //! A scheme and the policer take turns; the ratio is the median of all turns, costs are the
-//! smallest.
+//! smallest. In the same way, BC-PQP below nodes of the network takes turns with BC-PQP without. The nodes carry all
+//! that comes, so the decisions are the same.
 
 use std::error::Error;
 use std::fs;
@@ -29,7 +30,8 @@ use tidegate_gate::table::{
     Unknown,
 };
 use tidegate_limiter::{
-    BurstControl, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+    BurstControl, HashKey, LimiterConfig, NetworkNode, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Rate,
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
@@ -48,6 +50,8 @@ const FLOWS: u16 = 16;
 const RATE: u64 = 25_000_000;
 /// Packets to each of a subscriber's queues at first, more than the period's share.
 const FILL: u32 = 24;
+/// Nodes between a subscriber and the network.
+const DEPTHS: [u32; 3] = [1, 4, 8];
 /// Period of burst control, in nanoseconds.
 const PERIOD: f64 = 1e8;
 
@@ -104,7 +108,16 @@ fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
         object,
         kernel,
         version: 0,
+        node: 0,
     };
+    // Each node is below the one before.
+    for number in 1..=DEPTHS[2] {
+        let node = NetworkNode {
+            capacity: *Rate::LIMITABLE.end(),
+            above: (number > 1).then_some(number as usize - 1),
+        };
+        bench.kernel.put_node(number, &node, true)?;
+    }
     let given: Result<Vec<u32>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
     let mut counts = given?;
     if counts.is_empty() {
@@ -125,6 +138,8 @@ struct Bench {
     kernel: Kernel,
     /// Of the plan and the seats that were put last.
     version: u32,
+    /// The node that subscribers of the second network are below.
+    node: u32,
 }
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -174,6 +189,36 @@ impl Bench {
             ratios.sort_by(f64::total_cmp);
             let ratio = ratios[TURNS / 2];
             println!("{name}{scheme}_to_policer_{subscribers} {ratio:.2} times");
+        }
+        self.below(subscribers, gap, name)
+    }
+
+    /// Measures BC-PQP below nodes beside BC-PQP without.
+    fn below(&mut self, subscribers: u32, gap: f64, name: &str) -> Outcome<()> {
+        self.fill(0, subscribers, limiter("bcpqp")?, gap)?;
+        for depth in DEPTHS {
+            self.node = depth;
+            let filled = self.fill(1, subscribers, limiter("bcpqp")?, gap);
+            self.node = 0;
+            filled?;
+            let (mut costs, mut ratios) = ([f64::MAX; 2], Vec::new());
+            for _ in 0..TURNS {
+                let mut turn = [0.0; 2];
+                for (network, cost) in turn.iter_mut().enumerate() {
+                    self.pace(network as u32, subscribers, gap, 0)?;
+                    *cost = self.run("bench_gate", RUNS)?;
+                    costs[network] = costs[network].min(*cost);
+                }
+                ratios.push(turn[1] / turn[0]);
+            }
+            ratios.sort_by(f64::total_cmp);
+            let [without, with] = costs;
+            println!("{name}bcpqp_beside_nodes_{depth}_{subscribers} {without:.1} ns");
+            println!("{name}bcpqp_below_nodes_{depth}_{subscribers} {with:.1} ns");
+            println!(
+                "{name}bcpqp_below_nodes_{depth}_to_none_{subscribers} {:.2} times",
+                ratios[TURNS / 2]
+            );
         }
         Ok(())
     }
@@ -286,7 +331,8 @@ impl Bench {
     fn seat(&mut self, network: u32, subscribers: u32, limiter: LimiterConfig) -> Outcome<()> {
         self.version += 1;
         let (kernel, version) = (&mut self.kernel, self.version);
-        let plan = Plan::new(limiter, Vec::new(), None, Excess::Drop)?;
+        let node = if network == 1 { self.node } else { 0 };
+        let plan = Plan::new(limiter, Vec::new(), None, Excess::Drop)?.below(node);
         kernel.put_plan(version, &plan)?;
         kernel.reserve((network + 1) * subscribers)?;
         let seats = (0..subscribers).map(|subscriber| {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tidegate_limiter::NetworkNode;
 
 use crate::calendar::Turn;
 use crate::config::{Config, Problem, Subscriber};
@@ -25,6 +26,15 @@ pub enum Change {
     Settings,
     /// Make room for limiters with numbers below this.
     Reserve(u32),
+    /// Store a node of the network, under its number in a direction.
+    Node {
+        /// The number.
+        number: u32,
+        /// Capacity, and the number of the node above.
+        node: NetworkNode,
+        /// Whether it is another node than before.
+        fresh: bool,
+    },
     /// Store a plan at a number that no limiter runs under.
     Plan(u32, Arc<Limits>),
     /// Reset a limiter whose number belonged to another subscriber.
@@ -60,6 +70,9 @@ pub struct Report {
     pub missing: Vec<String>,
     /// Whether settings for all packets changed, such as `accounting` or `unknown`.
     pub settings: bool,
+    /// Whether nodes of the network changed.
+    #[serde(default)]
+    pub nodes: bool,
     /// Number of lines of imported files that were skipped.
     #[serde(default)]
     pub skipped_lines: usize,
@@ -102,6 +115,8 @@ pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), Cha
     new.events.clone_from(&config.events);
     new.attachments.clone_from(&config.attachments);
     new.templates.clone_from(&config.plans);
+    new.nodes = old.nodes.next(&config.nodes);
+    report.nodes = old.nodes != new.nodes;
     report.settings = old.settings() != new.settings();
 
     let mut known = Known::new();
@@ -331,6 +346,12 @@ pub fn changes(
     if let Some(last) = new.map(|(_, member)| member.number).max() {
         changes.push(Change::Reserve(2 * (last + 1)));
     }
+    let nodes = from.nodes.changes(&to.nodes).into_iter();
+    changes.extend(nodes.map(|(number, node, fresh)| Change::Node {
+        number,
+        node,
+        fresh,
+    }));
     for (&number, limits) in to.plans.contents() {
         if from.plans.get(number) != Some(limits) {
             changes.push(Change::Plan(number, limits.clone()));

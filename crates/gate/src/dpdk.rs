@@ -8,14 +8,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate_limiter::NetworkNode;
+
 use crate::binding::port_number;
 use crate::maps::directory::Directory;
 use crate::maps::layout::{self, PAGE, PAGES, PLANS};
+use crate::maps::nodes;
 use crate::maps::policy::Registry;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, Hook, LimiterState, Match, Plan, Seat, Settings,
+    Attachment, Counters, Direction, Hook, LimiterState, Match, NodeState, Plan, Seat, Settings,
 };
 
 mod devices;
@@ -233,6 +236,14 @@ impl DataPath for Dpdk {
 
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
         Ok(self.store(number, plan)?)
+    }
+
+    fn put_node(&mut self, number: u32, node: &NetworkNode, fresh: bool) -> Result<(), PathError> {
+        Ok(nodes::put(&DpdkMaps, number, node, fresh).map_err(DpdkError::from)?)
+    }
+
+    fn node(&self, number: u32) -> Result<NodeState, PathError> {
+        Ok(nodes::read(&DpdkMaps, number, 0).map_err(DpdkError::from)?)
     }
 
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {

@@ -25,6 +25,7 @@ pub mod live;
 mod maps;
 pub mod matches;
 mod memory;
+pub mod nodes;
 mod path;
 pub mod quality;
 pub mod radius;

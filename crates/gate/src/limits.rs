@@ -1,6 +1,8 @@
 //! How a subscriber is limited in one direction, in the terms of the file. Two limits that are
 //! equal are one plan of the data path.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{ConfigError, LimiterConfig, PolicerConfig, Program, Rate, Rule};
 
@@ -49,6 +51,8 @@ pub struct Limits {
     pub default_class: Option<u16>,
     /// The code point of packets beyond the limit; without one they are dropped.
     pub mark: Option<u8>,
+    /// The node of the network that the subscriber is below.
+    pub node: Option<Arc<str>>,
 }
 
 /// Why limits cannot be enforced.
@@ -99,6 +103,7 @@ impl Limits {
             rules: Vec::new(),
             default_class: None,
             mark: None,
+            node: None,
         }
     }
 

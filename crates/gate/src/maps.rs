@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod directory;
 pub(crate) mod layout;
+pub(crate) mod nodes;
 pub(crate) mod policy;
 mod record;
 pub(crate) mod stored_once;

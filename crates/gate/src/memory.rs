@@ -6,11 +6,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use tidegate_limiter::NetworkNode;
+
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, Plan, QueueState, Seat, Settings,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, QueueState, Seat,
+    Settings,
 };
 
 /// The content of a data path in memory.
@@ -20,6 +23,8 @@ pub struct Contents {
     pub settings: Option<Settings>,
     /// Plans by number.
     pub plans: BTreeMap<u32, Plan>,
+    /// Nodes of the network by number.
+    pub nodes: BTreeMap<u32, (NetworkNode, NodeState)>,
     /// The limiters that packets are assigned to.
     pub directory: HashMap<(Direction, Match), Seat>,
     /// Limiters by number. They keep their counters until they are reset.
@@ -162,6 +167,21 @@ impl DataPath for Memory {
             memory.plans.insert(number, plan.clone());
             Ok(())
         })
+    }
+
+    fn put_node(&mut self, number: u32, node: &NetworkNode, fresh: bool) -> Result<(), PathError> {
+        self.act(format!("node {number}"), |memory| {
+            let known = memory.nodes.get(&number).filter(|_| !fresh);
+            let state = known.map_or_else(NodeState::default, |(_, state)| *state);
+            memory.nodes.insert(number, (*node, state));
+            Ok(())
+        })
+    }
+
+    fn node(&self, number: u32) -> Result<NodeState, PathError> {
+        let memory = locked(&self.shared);
+        let node = memory.nodes.get(&number);
+        Ok(node.map_or_else(NodeState::default, |(_, state)| *state))
     }
 
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {

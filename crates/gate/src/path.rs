@@ -4,9 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use tidegate_limiter::NetworkNode;
+
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
-use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
+use crate::table::{
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, Seat, Settings,
+};
 
 /// Numbers of packets that no limiter saw, by the name of the reason.
 pub type Others = Vec<(&'static str, u64)>;
@@ -80,6 +84,17 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If there is no room for it.
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError>;
+    /// Stores a node of the network at a number from 1 on; the node above it is another number. A `fresh` node has
+    /// seen no packet, another one keeps what it knows.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    fn put_node(&mut self, number: u32, node: &NetworkNode, fresh: bool) -> Result<(), PathError>;
+    /// What a node knows.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn node(&self, number: u32) -> Result<NodeState, PathError>;
     /// Assigns packets to limiters, in place of earlier assignments.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::line::Line;
 use crate::path::{DataPath, Others, PathError};
 use crate::quality::Requirement;
 use crate::state::{GateState, Member};
-use crate::table::{Attachment, Counters, Direction, Match, PerDirection};
+use crate::table::{Attachment, Counters, Direction, Match, NodeState, PerDirection};
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +27,19 @@ pub struct InterfaceStatus {
     pub renamed: Option<String>,
 }
 
+/// A node of the network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The node above it.
+    pub parent: Option<String>,
+    /// bit/s.
+    pub capacity: PerDirection<u64>,
+    /// What it knows.
+    pub state: PerDirection<NodeState>,
+}
+
 /// The gate without its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overview {
@@ -34,6 +47,8 @@ pub struct Overview {
     pub file: String,
     /// The interfaces where packets are taken.
     pub attachments: Vec<InterfaceStatus>,
+    /// The nodes of the network, by name.
+    pub nodes: Vec<NodeStatus>,
     /// Number of plans in the file.
     pub plans: u64,
     /// Whether what would be dropped is only counted.
@@ -58,6 +73,15 @@ impl Overview {
                     attachment: attachment.clone(),
                     attached: attached.contains(attachment),
                     renamed: path.renamed(attachment),
+                })
+                .collect(),
+            nodes: (state.nodes.iter())
+                .map(|(name, node)| NodeStatus {
+                    name: name.to_owned(),
+                    parent: node.parent.clone(),
+                    capacity: node.capacity,
+                    // A node that cannot be read shows nothing; the counters of subscribers report why.
+                    state: PerDirection::new(|way| path.node(node.number(way)).unwrap_or_default()),
                 })
                 .collect(),
             plans: state.templates.len() as u64,
@@ -85,6 +109,8 @@ pub struct Subscriber {
     pub name: Box<str>,
     /// The plan's name.
     pub plan: Option<Arc<str>>,
+    /// The node of the network above it.
+    pub parent: Option<Arc<str>>,
     /// Whether it was set live and differs from the configuration.
     pub set: bool,
     /// Whether all its packets are dropped.
@@ -109,6 +135,7 @@ impl Subscriber {
         Self {
             name: name.into(),
             plan: member.plan_in_force().map(Arc::from),
+            parent: member.declared.parent.as_deref().map(Arc::from),
             set: member.setting.is_some(),
             suspended: member.is_suspended(),
             turn: member.turn.as_ref().map(|turn| {

@@ -10,6 +10,7 @@ use tidegate_limiter::{HashKey, Rate, Scheme};
 use crate::binding::Binding;
 use crate::calendar::Turn;
 use crate::limits::{Limits, PlanTemplate, Template};
+use crate::nodes::Nodes;
 use crate::quality::Watch;
 use crate::subscriber::Declaration;
 use crate::table::{
@@ -302,6 +303,9 @@ pub struct GateState {
     pub attachments: Vec<Attachment>,
     /// Plans of the file, for live changes.
     pub templates: Vec<(String, PlanTemplate)>,
+    /// Nodes of the network.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nodes: Nodes,
     /// Plans of the data path.
     pub plans: Plans,
     /// Subscribers by name.
@@ -338,6 +342,7 @@ impl GateState {
             events: None,
             attachments: Vec::new(),
             templates: Vec::new(),
+            nodes: Nodes::default(),
             plans: Plans::default(),
             members: BTreeMap::new(),
             free: Vec::new(),
@@ -421,7 +426,10 @@ impl GateState {
             let limits = limits.map_err(|error| error.to_string())?;
             Ok(Arc::new(match suspended {
                 true => Limits::suspended(direction),
-                false => limits,
+                false => Limits {
+                    node: declared.parent.as_deref().map(Arc::from),
+                    ..limits
+                },
             }))
         };
         Ok(PerDirection {

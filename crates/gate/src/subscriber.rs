@@ -19,6 +19,9 @@ pub struct Declaration {
     /// Whether all its packets are dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
+    /// The node of the network that it is below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Where its packets come from.
     #[serde(default, skip_serializing_if = "Binding::is_anywhere")]
     pub from: Binding,

@@ -7,7 +7,7 @@
 use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tidegate_limiter::{HashKey, Prefix};
+use tidegate_limiter::{HashKey, Prefix, Share};
 
 mod plan;
 
@@ -336,6 +336,27 @@ pub struct QueueState {
     pub passed_bytes: u64,
     /// Bytes that exceeded the limit.
     pub excess_bytes: u64,
+}
+
+/// A node of the network in one direction, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeState {
+    /// Bytes that passed, as far as limiters have counted them here.
+    pub passed_bytes: u64,
+    /// bit/s that passed lately: between the two latest looks, which are 50 ms apart if packets come.
+    pub rate: u64,
+    /// The share of their rate that limiters below may use.
+    pub share: Share,
+}
+
+impl Default for NodeState {
+    fn default() -> Self {
+        Self {
+            passed_bytes: 0,
+            rate: 0,
+            share: Share::WHOLE,
+        }
+    }
 }
 
 /// The counters and queues of a limiter.

@@ -2,7 +2,7 @@
 
 use crate::error::{check_rate, check_size};
 use crate::prefetch::prefetch;
-use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Rate};
+use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Rate, Share};
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -49,6 +49,8 @@ pub struct TokenBucket {
     meter: Meter,
     tokens: u64,
     burst: u64,
+    rate: Rate,
+    share: Share,
 }
 
 impl TokenBucket {
@@ -58,7 +60,16 @@ impl TokenBucket {
             meter: Meter::new(config.rate, now),
             tokens: config.burst,
             burst: config.burst,
+            rate: config.rate,
+            share: Share::WHOLE,
         }
+    }
+
+    /// Uses this share of the rate from the latest packet on, see [`Hierarchy`](crate::Hierarchy).
+    #[inline]
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
+        self.meter.set_rate(share.rate(self.rate));
     }
 
     /// Passes the packet or drops it; a dropped packet takes nothing.
@@ -129,6 +140,7 @@ impl TokenBucket {
     /// Another rate from now on.
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.refill(now);
-        self.meter.set_rate(rate);
+        self.rate = rate;
+        self.set_share(self.share);
     }
 }

@@ -90,6 +90,7 @@ mod config;
 mod ecn;
 mod error;
 mod fair_policer;
+mod hierarchy;
 mod limiter;
 mod marker;
 mod meter;
@@ -113,6 +114,7 @@ pub use config::LimiterConfig;
 pub use ecn::Ecn;
 pub use error::{ConfigError, Field};
 pub use fair_policer::{FairPolicer, FairPolicerConfig, WaterFillingConfig, WaterFillingPolicer};
+pub use hierarchy::{Hierarchy, HierarchyError, NetworkNode, Share};
 pub use limiter::{Fate, Limiter, Occupancy};
 pub use marker::{
     Colour, ColourMode, Marking, SingleRateBursts, SingleRateConfig, SingleRateMarker,

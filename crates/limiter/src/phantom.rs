@@ -16,7 +16,7 @@ use crate::error::check_rate;
 use crate::meter::BYTE;
 use crate::policy::Room;
 use crate::prefetch::prefetch;
-use crate::{ConfigError, Decision, Ecn, Field, Meter, Nanos, PacketMeta, Program, Rate};
+use crate::{ConfigError, Decision, Ecn, Field, Meter, Nanos, PacketMeta, Program, Rate, Share};
 use ahead::Ahead;
 use config::{LASTS, LEAST, mark_bytes, most_mark};
 use placement::Placement;
@@ -61,6 +61,8 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     /// Burst control as in the paper. Then nothing is known ahead.
     paper: bool,
     ecn: bool,
+    /// The share of rate, thresholds and marking level that is in use.
+    share: Share,
     /// With less room than this, a queue that is alone marks packets; 0 if nothing is marked.
     mark: u32,
     /// The same of each queue, as long as decisions are computed ahead.
@@ -78,7 +80,17 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     passed: u64,
     /// These at the latest look, less the surplus of that time.
     base: u64,
+    /// Rate, thresholds and marking level, if only a share of them is in use.
+    whole: Option<Box<Terms>>,
     placement: Placement<QUEUES>,
+}
+
+/// What depends on the rate.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    rate: Rate,
+    thresholds: (u64, u64),
+    mark: u32,
 }
 
 impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES> {
@@ -111,6 +123,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             mark_each: 0,
             passed: 0,
             base: 0,
+            share: Share::WHOLE,
+            whole: None,
             placement: Placement::NOBODY,
         };
         new.apply(now, config.rate(), config.burst_control());
@@ -135,16 +149,61 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     fn apply(&mut self, now: Nanos, rate: Rate, control: Option<BurstControl>) {
         let now = self.latest(now);
         self.advance(now);
-        self.meter.set_rate(rate);
-        self.thresholds = control.map_or((u64::MAX, 0), |control| {
-            (control.upper_bytes(rate), control.lower_bytes(rate))
-        });
         let period = control.map_or(Nanos::MAX, |control| control.period());
         let paper = matches!(control, Some(BurstControl::Paper(_)));
         self.set_form(paper, period);
         let marks = self.ecn && !paper;
-        self.mark = if marks { mark_bytes(rate) } else { 0 };
+        self.whole = None;
+        self.use_terms(Terms {
+            rate,
+            thresholds: control.map_or((u64::MAX, 0), |control| {
+                (control.upper_bytes(rate), control.lower_bytes(rate))
+            }),
+            mark: if marks { mark_bytes(rate) } else { 0 },
+        });
+        self.take_share(self.share);
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
+    }
+
+    /// Uses this share of the rate from the latest packet on, see [`Hierarchy`](crate::Hierarchy).
+    #[inline]
+    pub fn set_share(&mut self, share: Share) {
+        if share != self.share {
+            self.advance(self.ahead.latest);
+            self.take_share(share);
+        }
+    }
+
+    #[cold]
+    fn take_share(&mut self, share: Share) {
+        self.share = share;
+        let present = Terms {
+            rate: self.meter.rate(),
+            thresholds: self.thresholds,
+            mark: self.mark,
+        };
+        let whole = match &self.whole {
+            Some(whole) => **whole,
+            None => {
+                self.whole = (share < Share::WHOLE).then(|| Box::new(present));
+                present
+            }
+        };
+        if share == Share::WHOLE {
+            self.whole = None;
+        }
+        let (upper, lower) = whole.thresholds;
+        self.use_terms(Terms {
+            rate: share.rate(whole.rate),
+            thresholds: (share.of(upper), share.of(lower)),
+            mark: share.of(whole.mark.into()) as u32,
+        });
+    }
+
+    fn use_terms(&mut self, terms: Terms) {
+        self.meter.set_rate(terms.rate);
+        self.thresholds = terms.thresholds;
+        self.mark = terms.mark;
         // The next packet settles, and looks ahead again.
         (self.ahead.event, self.active) = (0, 0);
     }

@@ -23,7 +23,7 @@ impl Model {
                 Change::Detach(attachment) => {
                     assert!(self.attachments.remove(&attachment.interface))
                 }
-                Change::Settings => {}
+                Change::Settings | Change::Node { .. } => {}
                 Change::Reserve(room) => self.room = self.room.max(*room),
                 Change::Plan(number, limits) => {
                     let runs = self.directory.values().any(|seat| seat.plan == *number);

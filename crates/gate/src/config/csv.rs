@@ -8,6 +8,7 @@ use csv::StringRecord;
 use tidegate_notation::{Mistake, Place, instead, quantity};
 
 use super::keys::SUBSCRIBER;
+use super::node::Tree;
 use super::problem::Sink;
 use super::roll::{Draft, LIVE, Roll};
 use crate::binding::{Binding, Mac};
@@ -309,12 +310,14 @@ fn by_keys(
         let draft = Draft {
             name: row.cell(of("name")),
             plan: if named.is_empty() { plan } else { Some(named) },
+            parent: Some(row.cell(of("parent"))).filter(|parent| !parent.is_empty()),
             rates,
             matches: found,
             live,
             suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
             place,
             plan_place: place,
+            parent_place: place,
             rate_places: PerDirection::new(|_| place),
             from: Binding {
                 port: Some(row.cell(of("from-port")).to_owned()).filter(|port| !port.is_empty()),
@@ -347,6 +350,9 @@ struct Columns {
     ipv6: usize,
     down: usize,
     up: usize,
+    /// The name of the node above, and its number.
+    parent: Option<usize>,
+    parent_id: Option<usize>,
     /// Number of columns.
     width: usize,
     /// The columns that the nodes' numbers have, behind the parent's name. LibreQoS reads lines from before it had
@@ -355,6 +361,16 @@ struct Columns {
 }
 
 impl Columns {
+    /// The name of the node that a line's circuit is below.
+    fn parent<'r>(&self, row: &'r Row, nodes: &'r Tree<'_>) -> Option<&'r str> {
+        let name = row.cell(self.parent);
+        let without = row.record.len() + self.numbers.len() == self.width;
+        match self.parent_id.filter(|_| name.is_empty() && !without) {
+            Some(id) => nodes.named(row.cell(Some(id))),
+            None => Some(name).filter(|name| !name.is_empty()),
+        }
+    }
+
     /// Where the values of a line are: circuit, addresses of both families, rates down and up.
     fn of(&self, row: &Row) -> [Option<usize>; 5] {
         let without = row.record.len() + self.numbers.len() == self.width;
@@ -394,6 +410,8 @@ impl Columns {
             _ => 0..0,
         };
         Some(Self {
+            parent: named("Parent Node"),
+            parent_id: named("Parent Node ID"),
             width: header.record.len(),
             numbers,
             id: id?,
@@ -408,6 +426,7 @@ impl Columns {
 /// A circuit: the values that all of its devices share.
 struct Circuit {
     name: String,
+    parent: Option<String>,
     rates: PerDirection<Option<u64>>,
     matches: Vec<(Match, Place)>,
     place: Place,
@@ -464,6 +483,11 @@ fn shaped_devices(
         let number = *numbers.entry(name.to_owned()).or_insert_with(|| {
             circuits.push(Circuit {
                 name: name.to_owned(),
+                // Files without nodes often name some.
+                parent: match roll.nodes().nodes.is_empty() {
+                    true => None,
+                    false => columns.parent(&row, roll.nodes()).map(str::to_owned),
+                },
                 rates,
                 matches: Vec::new(),
                 place: sheet.place(&row),
@@ -476,12 +500,14 @@ fn shaped_devices(
         let draft = Draft {
             name: &circuit.name,
             plan,
+            parent: circuit.parent.as_deref(),
             rates: circuit.rates,
             matches: circuit.matches,
             live: false,
             suspended: false,
             place: circuit.place,
             plan_place: circuit.place,
+            parent_place: circuit.place,
             rate_places: PerDirection::new(|_| circuit.place),
             from: Binding::default(),
             port_place: circuit.place,

@@ -14,8 +14,9 @@ section! { FILE = "the file", "Keys above the first table.";
     "log": "\"text\" or \"json\"", "text", "How the daemon writes its log.";
     "interface": "tables", "", "The interfaces that packets pass.";
     "plan": "tables", "none", "The limits of subscribers, by name.";
+    "node": "tables", "none", "Capacities that subscribers share.";
     "subscriber": "tables", "none", "The subscribers.";
-    "import": "tables", "none", "Files of subscribers.";
+    "import": "tables", "none", "Files of subscribers and nodes.";
     "accounting": "table", "layer 2", "Which bytes of a packet are charged.";
     "api": "table", "none", "Where the HTTP API listens.";
     "metrics": "table", "none", "Where the metrics are served.";
@@ -66,9 +67,17 @@ pub(super) const RULE: Section = Section {
     doc: "Which packets belong to a class. A packet must match every key that is given. The remote side is the one that is not the subscriber's, so a rule means the same for both directions.",
     keys: rule::KEYS,
 };
+section! { NODE = "[[node]]", "A node of the network: a capacity that subscribers share, such as an access point, the site above it, or the site's backhaul. When a node is full, each subscriber below it has the same part of its rate, and those that want less leave the rest to the others. A subscriber without limit is counted, but not held back.";
+    "name": "name", "", "Its name.";
+    "parent": "name", "none", "The node above it. Up to eight nodes may be between a subscriber and the network.";
+    "rate": "rate", "none", "What all subscribers below may use together, in each direction.";
+    "down": "rate", "`rate`", "The same in the direction to subscribers.";
+    "up": "rate", "`rate`", "The same in the direction from subscribers.";
+}
 section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a limit. Addresses or tags identify its packets. Tags count before addresses, PPPoE before QinQ before VLAN, and longer prefixes before shorter ones.";
     "name": "name", "", "Its name in commands and metrics.";
     "plan": "name", "none", "The plan. Without one, `bc-pqp` with 16 fair queues limits `down` and `up`.";
+    "parent": "name", "none", "The node of the network that it is below.";
     "down": "rate", "the plan's", "Rate to this subscriber.";
     "up": "rate", "the plan's", "Rate from this subscriber.";
     "addresses": "prefix or prefixes", "none", "Its IPv4 and IPv6 addresses, prefixes or ranges: `\"192.0.2.10-192.0.2.20\"`, which become as few prefixes as possible. `\"live\"`: it gets them from the API, `tidegate gate assign` or RADIUS.";
@@ -80,8 +89,9 @@ section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a li
     "from-mac": "address", "none", "The MAC address that its packets come from, likewise.";
     "from-vlan": "number or pair", "none", "The VLAN tags that its packets have, likewise: `\"100\"`, or the outer and the inner one, `\"100.200\"`.";
 }
-section! { IMPORT = "[[import]]", "A CSV file of subscribers, in one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,down,up,addresses,vlan,qinq,pppoe`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates. Lines that begin with `#` are comments.";
-    "csv": "path", "", "The CSV file, relative to the folder of this file.";
+section! { IMPORT = "[[import]]", "Files of subscribers and of nodes. A CSV file of subscribers has one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,parent,down,up,addresses,vlan,qinq,pppoe`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates, below the node that `Parent Node` names if there are nodes. Lines that begin with `#` are comments.";
+    "csv": "path", "", "The CSV file, relative to the folder of this file. It may be left out beside `network`.";
+    "network": "path", "none", "LibreQoS's network.json: its nodes become nodes here, with their names and parents. Virtual nodes are left out; their children belong to the node above.";
     "plan": "name", "none", "The plan of lines without a plan. Rates in the CSV file count before the plan's.";
     "lenient": "true or false", "false", "Skips lines with mistakes and lists them, where otherwise nothing is applied. The subscribers of skipped lines are not limited, also if they were before. Of LibreQoS's form a device is skipped, or a whole circuit if an address belongs to another subscriber. `--lenient` of `check`, `up`, `run` and `reload` does this for all files.";
 }
@@ -126,8 +136,8 @@ section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber 
 
 /// All sections, in the order of the documentation.
 pub const SECTIONS: &[Section] = &[
-    FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, SUBSCRIBER, IMPORT, ACCOUNTING, API, METRICS,
-    USAGE, WATCH, RADIUS,
+    FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, NODE, SUBSCRIBER, IMPORT, ACCOUNTING, API,
+    METRICS, USAGE, WATCH, RADIUS,
 ];
 
 /// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.

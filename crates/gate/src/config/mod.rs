@@ -7,6 +7,7 @@ mod endpoint;
 mod fields;
 mod interface;
 mod keys;
+mod node;
 mod plan;
 mod problem;
 mod roll;
@@ -68,6 +69,8 @@ pub struct Config {
     pub attachments: Vec<Attachment>,
     /// Plans by name, in the order of the file.
     pub plans: Vec<(String, PlanTemplate)>,
+    /// Nodes of the network, of the file and of those that it imports.
+    pub nodes: Vec<crate::nodes::Node>,
     /// All subscribers, of the file and of those that it imports.
     pub subscribers: Vec<Subscriber>,
     /// Lines of imported files that were skipped.
@@ -241,7 +244,13 @@ fn read(
     let folder = file.parent().unwrap_or(Path::new(""));
     let imports = imports(&f, folder, files, load, sink);
     let attachments = interface::attachments(&f, sink);
-    let mut roll = Roll::new(&plans, &attachments, sink);
+    let mut tree = node::Tree::new(sink);
+    f.tables("node").iter().for_each(|node| tree.read(node));
+    for file in imports.iter().filter_map(|import| import.network) {
+        tree.read_network(&files[..=file]);
+    }
+    tree.check();
+    let mut roll = Roll::new(&plans, &attachments, &tree, sink);
     for node in f.tables("subscriber") {
         if let Some(draft) = subscriber::subscriber(node, sink) {
             roll.add(draft);
@@ -255,7 +264,9 @@ fn read(
         }
         let plan = import.plan.as_ref().map(|(plan, _)| plan.as_str());
         let lenient = lenient || import.lenient;
-        csv::read(&files[..=import.file], plan, lenient, sink, &mut roll);
+        if let Some(file) = import.csv {
+            csv::read(&files[..=file], plan, lenient, sink, &mut roll);
+        }
     }
     let subscribers = std::mem::take(&mut roll.subscribers);
     if subscribers.len() > Config::MAX_SUBSCRIBERS {
@@ -308,6 +319,7 @@ fn read(
     Some(Config {
         file: file.to_owned(),
         attachments,
+        nodes: tree.nodes,
         subscribers,
         skipped: Skipped::default(),
         accounting: accounting(&f, sink),
@@ -398,10 +410,12 @@ fn plans<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<(String, PlanTemplate)> {
     table.0.iter().map(plan).collect()
 }
 
-/// A file of subscribers.
+/// Files of subscribers and nodes.
 struct Import {
-    /// Its number.
-    file: usize,
+    /// The number of the file of subscribers.
+    csv: Option<usize>,
+    /// The number of the file of nodes.
+    network: Option<usize>,
     /// The plan of lines without a plan, and where it is named.
     plan: Option<(String, Place)>,
     /// Whether lines with mistakes are skipped.
@@ -429,22 +443,26 @@ fn imports<'a>(
         };
         let plan = f.node("plan").zip(f.text("plan"));
         let plan = plan.map(|(node, name)| (name.to_owned(), node.place));
-        if f.node("csv").is_none() {
+        if f.node("csv").is_none() && f.node("network").is_none() {
             f.missing("csv");
         }
-        let Some(name) = f.text("csv") else { continue };
-        let path = folder.join(name);
-        match load(&path) {
-            Ok(text) => {
-                imports.push(Import {
-                    file: files.len(),
-                    plan,
-                    lenient: f.truth("lenient").unwrap_or(false),
-                });
-                files.push((path, text));
+        let mut file = |key: &str| {
+            let path = folder.join(f.text(key)?);
+            match load(&path) {
+                Ok(text) => files.push((path, text)),
+                Err(message) => {
+                    f.wrong_key(key, format!("{} {message}", path.display()));
+                    return None;
+                }
             }
-            Err(message) => f.wrong_key("csv", format!("{} {message}", path.display())),
-        }
+            Some(files.len() - 1)
+        };
+        imports.push(Import {
+            csv: file("csv"),
+            network: file("network"),
+            plan,
+            lenient: f.truth("lenient").unwrap_or(false),
+        });
     }
     imports
 }

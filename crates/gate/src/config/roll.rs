@@ -8,6 +8,7 @@ use tidegate_limiter::Scheme;
 use tidegate_notation::{Mistake, Place, instead};
 
 use super::Subscriber;
+use super::node::Tree;
 use super::problem::Sink;
 use crate::binding::{self, Binding};
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
@@ -22,6 +23,8 @@ pub(super) const LIVE: &str = "live";
 pub(super) struct Draft<'a> {
     pub name: &'a str,
     pub plan: Option<&'a str>,
+    /// The node of the network above it.
+    pub parent: Option<&'a str>,
     /// In bit/s.
     pub rates: PerDirection<Option<u64>>,
     pub matches: Vec<(Match, Place)>,
@@ -32,6 +35,8 @@ pub(super) struct Draft<'a> {
     pub place: Place,
     /// The place where the plan is named.
     pub plan_place: Place,
+    /// The place where the node is named.
+    pub parent_place: Place,
     /// The places of the rates.
     pub rate_places: PerDirection<Place>,
     pub from: Binding,
@@ -39,13 +44,14 @@ pub(super) struct Draft<'a> {
     pub port_place: Place,
 }
 
-/// A plan, a direction, and the subscriber's rate if it has one.
-type Terms = (Option<usize>, Direction, Option<u64>);
+/// A plan, a direction, the subscriber's rate if it has one, and the node above it.
+type Terms = (Option<usize>, Direction, Option<u64>, Option<usize>);
 
 /// The subscribers that were read so far.
 pub(super) struct Roll<'a> {
     plans: &'a [(String, PlanTemplate)],
     attachments: &'a [Attachment],
+    nodes: &'a Tree<'a>,
     sink: &'a Sink,
     numbers: HashMap<&'a str, usize>,
     names: HashMap<Arc<str>, u32>,
@@ -63,12 +69,14 @@ impl<'a> Roll<'a> {
     pub fn new(
         plans: &'a [(String, PlanTemplate)],
         attachments: &'a [Attachment],
+        nodes: &'a Tree<'a>,
         sink: &'a Sink,
     ) -> Self {
         let numbers = plans.iter().enumerate();
         Self {
             plans,
             attachments,
+            nodes,
             sink,
             numbers: numbers.map(|(i, (name, _))| (name.as_str(), i)).collect(),
             names: HashMap::new(),
@@ -79,6 +87,11 @@ impl<'a> Roll<'a> {
             room: Room::default(),
             subscribers: Vec::new(),
         }
+    }
+
+    /// The nodes of the network.
+    pub fn nodes(&self) -> &'a Tree<'a> {
+        self.nodes
     }
 
     /// The number of a plan. Reports it if there is no such plan.
@@ -119,6 +132,13 @@ impl<'a> Roll<'a> {
             Some(plan) => match self.plan(plan, draft.plan_place) {
                 Some(plan) => Some(plan),
                 // This was reported. Further errors would be about another plan.
+                None => return false,
+            },
+            None => None,
+        };
+        let parent = match draft.parent {
+            Some(parent) => match self.nodes.find(parent, draft.parent_place) {
+                Some(parent) => Some(parent),
                 None => return false,
             },
             None => None,
@@ -164,7 +184,7 @@ impl<'a> Roll<'a> {
         }
         let limits = PerDirection::new(|direction| {
             let rate = draft.rates[direction];
-            match self.limits(plan, direction, rate) {
+            match self.limits((plan, direction, rate, parent)) {
                 Ok(limits) => limits,
                 Err(message) => {
                     let place = match rate {
@@ -201,6 +221,7 @@ impl<'a> Roll<'a> {
                 rates: draft.rates,
                 matches,
                 suspended: draft.suspended,
+                parent: draft.parent.map(str::to_owned),
                 from: draft.from,
             },
             limits,
@@ -224,13 +245,9 @@ impl<'a> Roll<'a> {
         self.sink.wrong(place, message);
     }
 
-    fn limits(
-        &mut self,
-        plan: Option<usize>,
-        direction: Direction,
-        rate: Option<u64>,
-    ) -> Result<Arc<Limits>, String> {
-        let plans = self.plans;
+    fn limits(&mut self, key: Terms) -> Result<Arc<Limits>, String> {
+        let (plan, direction, rate, parent) = key;
+        let (plans, nodes) = (self.plans, &self.nodes.nodes);
         let make = || {
             let template = match plan {
                 Some(plan) => plans[plan].1.of(direction).clone(),
@@ -242,9 +259,12 @@ impl<'a> Roll<'a> {
                 );
             }
             let limits = template.limits(direction, rate);
-            limits.map(Arc::new).map_err(|error| error.to_string())
+            let limits = limits.map_err(|error| error.to_string())?;
+            Ok(Arc::new(Limits {
+                node: parent.map(|node| nodes[node].name.as_str().into()),
+                ..limits
+            }))
         };
-        let key = (plan, direction, rate);
         self.limits.entry(key).or_insert_with(make).clone()
     }
 }

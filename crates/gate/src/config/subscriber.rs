@@ -33,19 +33,21 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
     }
     let place = |key: &str| -> Place { f.known().place_of(key) };
     let rates = PerDirection::new(|way| f.rate(way.name()));
-    let (name, plan) = (f.text("name"), f.text("plan"));
+    let (name, plan, parent) = (f.text("name"), f.text("plan"), f.text("parent"));
     if f.node("name").is_none() {
         f.missing("name");
     }
     Some(Draft {
         name: name?,
         plan,
+        parent,
         rates,
         matches: found,
         live,
         suspended: f.truth("suspended").unwrap_or(false),
         place: place("name"),
         plan_place: place("plan"),
+        parent_place: place("parent"),
         rate_places: PerDirection::new(|way| place(way.name())),
         from: Binding {
             port: f.text("from-port").map(str::to_owned),

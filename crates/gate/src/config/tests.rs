@@ -1,6 +1,7 @@
 mod endpoints;
 mod errors;
 mod lists;
+mod nodes;
 mod terms;
 mod watch;
 
@@ -340,7 +341,11 @@ fn what_we_show_is_sound() {
     for block in docs.split("```toml\n").skip(1) {
         let text = block.split("```").next().unwrap_or("");
         let users = "name,plan,addresses\nzoe,gold,198.51.100.77\n";
-        let known: [(&str, &str); 2] = [("subscribers.csv", users), ("ShapedDevices.csv", SHAPED)];
+        let known: [(&str, &str); 3] = [
+            ("subscribers.csv", users),
+            ("ShapedDevices.csv", SHAPED),
+            ("network.json", nodes::NETWORK),
+        ];
         with(text, &known).unwrap_or_else(|error| panic!("{error}\n{text}"));
         examples += 1;
     }

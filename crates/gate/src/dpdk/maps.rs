@@ -1,11 +1,13 @@
 //! The maps in DPDK's memory.
 
 use super::sys;
-use crate::maps::layout::{binding, key4, key6, link_key, plan, rules, seat, settings, shape};
+use crate::maps::layout::{
+    binding, key4, key6, link_key, node, plan, rules, seat, settings, shape,
+};
 use crate::maps::{Maps, MapsError};
 
 /// The names of maps in the order of their numbers in `dpdk/gate.c`, with the bytes of a key and of a value.
-const MAPS: [(&str, usize, usize); 10] = [
+const MAPS: [(&str, usize, usize); 11] = [
     ("settings", 4, settings::SIZE_OF),
     ("current", 4, 4),
     ("seats4", key4::SIZE_OF, seat::SIZE_OF),
@@ -16,6 +18,7 @@ const MAPS: [(&str, usize, usize); 10] = [
     ("plans", 4, plan::SIZE_OF),
     ("shapes", 4, shape::SIZE_OF),
     ("rule_sets", 4, rules::SIZE_OF),
+    ("nodes", 4, node::SIZE_OF),
 ];
 
 const _: () = {

@@ -54,9 +54,18 @@ pub(super) fn apply<D: DataPath>(
             Change::Plan(number, limits) => {
                 let plan = limits.plan();
                 let plan = plan.map_err(|error| PathError::from(error.to_string()));
-                let put = plan.and_then(|plan| path.put_plan(*number, &plan));
+                let node = to.nodes.number(limits.node.as_deref(), limits.direction);
+                let put = plan.and_then(|plan| path.put_plan(*number, &plan.below(node)));
                 (put, format!("storing plan {number}"))
             }
+            Change::Node {
+                number,
+                node,
+                fresh,
+            } => (
+                path.put_node(*number, node, *fresh),
+                format!("storing node {number} of the network"),
+            ),
             Change::Forget(limiter) => (
                 path.forget(*limiter),
                 format!("resetting limiter {limiter}"),

@@ -7,13 +7,16 @@ use std::ops::Range;
 use std::path::Path;
 
 use nix::net::if_::if_nametoindex;
+use tidegate_limiter::NetworkNode;
 
 use super::load::is_bpf;
 use super::{Kernel, KernelError};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
-use crate::table::{Attachment, Counters, Direction, LimiterState, Match, Plan, Seat, Settings};
+use crate::table::{
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, Seat, Settings,
+};
 
 impl From<KernelError> for PathError {
     fn from(error: KernelError) -> Self {
@@ -62,6 +65,14 @@ impl DataPath for Kernel {
 
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
         Ok(self.put_plan(number, plan)?)
+    }
+
+    fn put_node(&mut self, number: u32, node: &NetworkNode, fresh: bool) -> Result<(), PathError> {
+        Ok(self.put_node(number, node, fresh)?)
+    }
+
+    fn node(&self, number: u32) -> Result<NodeState, PathError> {
+        Ok(self.node(number)?)
     }
 
     fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {

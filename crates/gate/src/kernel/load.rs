@@ -30,6 +30,7 @@ pub(super) const MAPS: &[(&str, usize)] = &[
     ("bindings", layout::binding::SIZE_OF),
     ("ports", size_of::<u32>()),
     ("plans", layout::plan::SIZE_OF),
+    ("nodes", layout::node::SIZE_OF),
     ("shapes", layout::shape::SIZE_OF),
     ("rule_sets", layout::rules::SIZE_OF),
     ("pages", size_of::<u32>()),

@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use nix::net::if_::if_nametoindex;
+use nix::time::{ClockId, clock_gettime};
+use tidegate_limiter::NetworkNode;
 
 use crate::binding::port_number;
-use crate::table::{Attachment, Counters, Direction, Hook, LimiterState, Match, Plan, Settings};
+use crate::table::{
+    Attachment, Counters, Direction, Hook, LimiterState, Match, NodeState, Plan, Settings,
+};
 
 mod attach;
 mod data_path;
@@ -24,6 +28,7 @@ pub use error::KernelError;
 
 use crate::maps::directory::Directory;
 use crate::maps::layout::{self, Field, PAGE, tally};
+use crate::maps::nodes;
 use crate::maps::policy::Registry;
 use maps::KernelMaps;
 
@@ -158,6 +163,31 @@ impl Kernel {
         }
         let encoded = self.registry.encode(plan, &self.maps)?;
         self.update("plans", &number.to_ne_bytes(), &encoded)
+    }
+
+    /// Stores a node of the network, which keeps what it knows unless it is `fresh`.
+    ///
+    /// # Errors
+    /// If a number is out of range, or the kernel refuses.
+    pub fn put_node(
+        &mut self,
+        number: u32,
+        node: &NetworkNode,
+        fresh: bool,
+    ) -> Result<(), KernelError> {
+        Ok(nodes::put(&self.maps, number, node, fresh)?)
+    }
+
+    /// What a node of the network knows.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn node(&self, number: u32) -> Result<NodeState, KernelError> {
+        // The programs' clock.
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
+            now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+        });
+        Ok(nodes::read(&self.maps, number, now)?)
     }
 
     /// Makes room for the policies and rules of this number of further plans, if there is not enough.

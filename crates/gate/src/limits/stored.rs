@@ -23,6 +23,8 @@ pub(super) struct Stored {
     default_class: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mark: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
 }
 
 /// A limiter and its sizes in bytes.
@@ -77,6 +79,7 @@ impl From<Limits> for Stored {
             rules: limits.rules,
             default_class: limits.default_class,
             mark: limits.mark,
+            node: limits.node.map(|node| node.to_string()),
         }
     }
 }
@@ -105,6 +108,7 @@ impl TryFrom<Stored> for Limits {
             rules: stored.rules,
             default_class: stored.default_class,
             mark: stored.mark,
+            node: stored.node.map(Into::into),
         })
     }
 }

@@ -113,6 +113,7 @@ impl Template {
             },
             default_class: self.default_class.filter(|_| shared),
             mark: self.mark,
+            node: None,
         };
         limits.plan()?;
         Ok(limits)

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use tidegate_limiter::program::Kind;
 use tidegate_limiter::{
-    BurstControl, LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule,
+    BurstControl, Hierarchy, LimiterConfig, Meter, PolicyTree, Prefix, Program, Rate, Rule,
 };
 
 use super::access::{Maps, MapsError};
@@ -88,6 +88,7 @@ impl Registry {
             other => unreachable!("no plan has the limiter {}", other.scheme()),
         };
         let rate = plan.limiter().rate();
+        let grain = Hierarchy::grain(rate.unwrap_or(*Rate::LIMITABLE.end()));
         let mark = match plan.excess() {
             Excess::Drop => NONE as u8,
             Excess::Mark(dscp) => dscp,
@@ -111,7 +112,9 @@ impl Registry {
             .with(plan::QUEUES, class.queues as u8)
             .with(plan::HOSTS, class.hosts as u8)
             .with(plan::ALL, queues)
-            .with(plan::ROOM, room);
+            .with(plan::ROOM, room)
+            .with(plan::NODE, plan.node() as u16)
+            .with(plan::GRAIN, grain as u8);
         Ok(record.into_bytes())
     }
 

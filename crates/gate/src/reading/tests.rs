@@ -10,6 +10,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
         Subscriber {
             name: format!("s{number}").into(),
             plan: None,
+            parent: None,
             set: false,
             suspended: false,
             moved: false,

@@ -33,6 +33,7 @@ pub struct Plan {
     rules: Vec<Rule>,
     unmatched: Class,
     excess: Excess,
+    node: u32,
 }
 
 /// Why a plan cannot be enforced.
@@ -127,7 +128,19 @@ impl Plan {
             rules,
             unmatched,
             excess,
+            node: 0,
         })
+    }
+
+    /// The same below a node of the network, by its number in the data path.
+    #[must_use]
+    pub fn below(self, node: u32) -> Self {
+        Self { node, ..self }
+    }
+
+    /// The number of the node of the network that its limiters are below; 0 if there is none.
+    pub fn node(&self) -> u32 {
+        self.node
     }
 
     /// The limiter: none, a policer or phantom queues.

@@ -27,6 +27,7 @@ fn reading(counted: &[(&str, u64)]) -> Reading {
     let subscriber = |name: &str| Subscriber {
         name: name.into(),
         plan: None,
+        parent: None,
         set: false,
         suspended: false,
         moved: false,

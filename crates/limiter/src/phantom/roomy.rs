@@ -1,7 +1,7 @@
 //! Phantom queues for policies of any size.
 
 use super::{BurstControl, PhantomQueuesConfig, QueueFill, SizedPhantomQueues};
-use crate::{ConfigError, Decision, Nanos, PacketMeta, PolicyTree, Program, Rate};
+use crate::{ConfigError, Decision, Nanos, PacketMeta, PolicyTree, Program, Rate, Share};
 
 /// Most queues, and most sharing nodes, of a policy.
 const MOST: usize = PolicyTree::MAX_NODES;
@@ -74,6 +74,12 @@ impl PhantomQueues {
         control: Option<BurstControl>,
     ) -> Result<(), ConfigError> {
         of_any_size!(&mut self.0, queues => queues.set(now, rate, control))
+    }
+
+    /// Uses this share of the rate from the latest packet on, see [`Hierarchy`](crate::Hierarchy).
+    #[inline]
+    pub fn set_share(&mut self, share: Share) {
+        of_any_size!(&mut self.0, queues => queues.set_share(share));
     }
 
     /// Decides about a packet. Times that go back count as the latest so far.

@@ -46,6 +46,16 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
         writeln!(out, "  {interface:<15} {hook:<11} {way}")?;
     }
     let subscribers = config.subscribers.len() as u64;
+    if !config.nodes.is_empty() {
+        let below = config.subscribers.iter();
+        let below = below.filter(|one| one.declared.parent.is_some()).count() as u64;
+        writeln!(
+            out,
+            "  {} of the network, with {} below them",
+            plural(config.nodes.len() as u64, "node", "nodes"),
+            plural(below, "subscriber", "subscribers"),
+        )?;
+    }
     let (mut prefixes, mut tags) = (0, 0);
     let mut limits: HashSet<&Arc<Limits>> = HashSet::new();
     for subscriber in &config.subscribers {

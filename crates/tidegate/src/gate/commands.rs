@@ -329,6 +329,9 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
             "the settings for all packets changed (`accounting`, `unknown`, `other-frames`, `link-frames`)"
         )?;
     }
+    if done.nodes {
+        writeln!(out, "nodes of the network changed")?;
+    }
     let mut list = |title: &str, places: &[Attached]| {
         places.iter().try_for_each(|place| {
             let (interface, hook, way) = (&place.interface, &place.hook, &place.direction);

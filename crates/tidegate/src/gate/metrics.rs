@@ -10,8 +10,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_gate::calendar::Why;
 use tidegate_gate::control::{ControlError, Everything, SharedGate};
-use tidegate_gate::reading::{InterfaceStatus, Subscriber};
+use tidegate_gate::reading::{InterfaceStatus, NodeStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
+use tidegate_limiter::Share;
 
 mod felt;
 #[cfg(test)]
@@ -236,6 +237,39 @@ impl Collector for Scrape {
     }
 }
 
+/// The nodes of the network.
+fn nodes(encoder: &mut DescriptorEncoder<'_>, nodes: &[NodeStatus]) -> fmt::Result {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let each = |value: fn(&NodeStatus, Direction) -> u64| {
+        nodes.iter().flat_map(move |node| {
+            Direction::BOTH.map(|way| {
+                let labels = [("node", node.name.as_str()), ("direction", way.name())];
+                (labels, value(node, way))
+            })
+        })
+    };
+    in_bytes(
+        "tidegate_gate_node",
+        "Bytes that passed to and from the subscribers below a node of the network",
+    )
+    .counters(encoder, each(|node, way| node.state[way].passed_bytes))?;
+    family(
+        "tidegate_gate_node_capacity_bits_per_second",
+        "Capacity of a node of the network",
+    )
+    .gauges(encoder, each(|node, way| node.capacity[way]))?;
+    family(
+        "tidegate_gate_node_full",
+        "1 if a node of the network is full, so that subscribers below may use less than their rates",
+    )
+    .gauges(
+        encoder,
+        each(|node, way| u64::from(node.state[way].share < Share::WHOLE)),
+    )
+}
+
 impl Scrape {
     fn gate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Everything {
@@ -343,6 +377,7 @@ impl Scrape {
                 .iter()
                 .map(|&(reason, count)| ([("reason", reason)], count)),
         )?;
+        nodes(encoder, &overview.nodes)?;
         family("tidegate_gate_reloads", "Reloads since the daemon started").counters(
             encoder,
             [("done", reloads.done), ("failed", reloads.failed)]

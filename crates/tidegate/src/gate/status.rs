@@ -10,7 +10,7 @@ use tidegate_gate::reading::Reading;
 
 use super::remote::{self, Remote};
 use super::view::felt::{LineJson, SegmentsJson, TripsJson};
-use super::view::{self, Counted, Limited, Page, Status, SubscriberJson};
+use super::view::{self, Counted, Limited, NodeJson, Page, Status, SubscriberJson};
 use crate::cli::gate::{self, SortStatus};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -261,6 +261,7 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
             marked(counted),
         )?;
     }
+    nodes(out, &status.nodes, paint)?;
     if let Some(line) = &status.line {
         felt(out, line, "  ")?;
     }
@@ -295,6 +296,39 @@ fn felt(out: &mut impl Write, line: &LineJson, indent: &str) -> io::Result<()> {
         again(&line.down),
         again(&line.up),
     )
+}
+
+/// The nodes of the network, the full ones marked.
+fn nodes(out: &mut impl Write, nodes: &[NodeJson], paint: Paint) -> io::Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let name = |node: &NodeJson| node.name.chars().count();
+    let width = nodes.iter().map(name).max().unwrap_or(0).clamp(10, 24);
+    let heading = format!(
+        "  {:<width$} {:<4} {:>11} {:>11} {:>6}",
+        "NODE", "WAY", "CAPACITY", "RATE", "SHARE"
+    );
+    writeln!(out, "{}", paint.dim(&heading))?;
+    for node in nodes {
+        let mut title = node.name.as_str();
+        for (way, load) in both(&node.down, &node.up) {
+            write!(
+                out,
+                "  {title:<width$} {way:<4} {:>11} {:>11} {:>6}",
+                rate(load.capacity as f64),
+                rate(load.rate as f64),
+                percent(load.share),
+            )?;
+            if load.full {
+                write!(out, "  {}", paint.alarm("full"))?;
+            }
+            writeln!(out)?;
+            // The second line of a node has no name.
+            title = "";
+        }
+    }
+    Ok(())
 }
 
 /// What is to be shown of each direction, with the direction's name.
@@ -386,6 +420,9 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     let set = if one.set { ", set live" } else { "" };
     let name = paint.bold(&one.name);
     write!(out, "{name}  plan {}{set}", one.plan)?;
+    if let Some(node) = &one.parent {
+        write!(out, ", below {node}")?;
+    }
     if let (Some(turn), Some(base)) = (one.turn.as_deref(), &one.base_plan) {
         let why = match turn {
             "quota" => "its quota is used up",

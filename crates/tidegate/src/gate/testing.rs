@@ -31,6 +31,7 @@ pub fn roster(subscribers: u32) -> Roster {
             .map(|i| Subscriber {
                 name: format!("s{i:06}").into(),
                 plan: Some(Arc::clone(&plans[i as usize % 2])),
+                parent: None,
                 set: false,
                 suspended: false,
                 moved: false,
@@ -174,6 +175,7 @@ impl Control for Fake {
                 attached: true,
                 renamed: None,
             }],
+            nodes: Vec::new(),
             plans: 2,
             shadow: self.shadow,
             events: None,

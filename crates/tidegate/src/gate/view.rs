@@ -7,8 +7,9 @@ use tidegate_gate::change::Report;
 use tidegate_gate::control::Inspected;
 use tidegate_gate::reading::{self, Overview, Reading};
 use tidegate_gate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, PerDirection, QueueState,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, QueueState,
 };
+use tidegate_limiter::Share;
 use utoipa::ToSchema;
 
 use self::felt::LineJson;
@@ -22,6 +23,9 @@ pub struct Status {
     pub file: String,
     /// The interfaces that the gate attaches to.
     pub attachments: Vec<Attached>,
+    /// The nodes of the network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeJson>,
     /// Number of plans.
     pub plans: u64,
     /// Number of subscribers.
@@ -62,6 +66,48 @@ pub struct Attached {
     pub renamed: Option<String>,
 }
 
+/// A node of the network.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Node)]
+pub struct NodeJson {
+    /// Name in the configuration.
+    pub name: String,
+    /// The node above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Packets to the subscribers below it.
+    pub down: NodeLoad,
+    /// Packets from them.
+    pub up: NodeLoad,
+}
+
+/// The load of a node in one direction.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+pub struct NodeLoad {
+    /// bit/s.
+    pub capacity: u64,
+    /// bit/s that passed lately.
+    pub rate: u64,
+    /// Bytes that passed.
+    pub passed_bytes: u64,
+    /// The part of its rate that each subscriber below may use, 0 to 1.
+    pub share: f64,
+    /// Whether the node is full: subscribers may use less than their rates.
+    pub full: bool,
+}
+
+impl NodeLoad {
+    fn new(capacity: u64, state: NodeState) -> Self {
+        Self {
+            capacity,
+            rate: state.rate,
+            passed_bytes: state.passed_bytes,
+            share: state.share.ratio(),
+            full: state.share < Share::WHOLE,
+        }
+    }
+}
+
 /// Packets that no limiter saw.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Unlimited {
@@ -94,6 +140,9 @@ pub struct SubscriberJson {
     pub name: String,
     /// Name of the plan, `-` if there is none.
     pub plan: String,
+    /// The node of the network above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Whether it was set live and differs from the configuration.
     pub set: bool,
     /// Whether all its packets are dropped.
@@ -271,6 +320,9 @@ pub struct Reloaded {
     pub missing: Vec<String>,
     /// Whether settings for all packets changed, such as `accounting` or `unknown`.
     pub settings: bool,
+    /// Whether nodes of the network changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nodes: bool,
     /// Number of lines of imported files that were skipped because of mistakes. Their subscribers are not limited.
     pub skipped_lines: u64,
     /// These mistakes, with file, line and column: the first 100.
@@ -325,6 +377,7 @@ impl From<&Report> for Reloaded {
             detached: places(&report.detached, false),
             missing: report.missing.clone(),
             settings: report.settings,
+            nodes: report.nodes,
             skipped_lines: report.skipped_lines as u64,
             skipped: report.skipped.clone(),
         }
@@ -343,6 +396,7 @@ impl SubscriberJson {
         Self {
             name: subscriber.name.to_string(),
             plan: subscriber.plan_name().to_owned(),
+            parent: subscriber.parent.as_deref().map(str::to_owned),
             set: subscriber.set,
             suspended: subscriber.suspended,
             moved: subscriber.moved,
@@ -387,6 +441,14 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
             .map(|one| Attached {
                 renamed: one.renamed.clone(),
                 ..Attached::new(&one.attachment, one.attached)
+            })
+            .collect(),
+        nodes: (overview.nodes.iter())
+            .map(|node| NodeJson {
+                name: node.name.clone(),
+                parent: node.parent.clone(),
+                down: NodeLoad::new(node.capacity.down, node.state.down),
+                up: NodeLoad::new(node.capacity.up, node.state.up),
             })
             .collect(),
         plans: overview.plans,

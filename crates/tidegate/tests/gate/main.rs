@@ -9,6 +9,7 @@ mod felt;
 mod flood;
 mod frames;
 mod life;
+mod nodes;
 mod pair;
 mod readme;
 mod support;

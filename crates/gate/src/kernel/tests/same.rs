@@ -14,6 +14,7 @@ use super::*;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod host;
+mod nodes;
 
 /// The reference of one limiter.
 pub(super) enum Reference {

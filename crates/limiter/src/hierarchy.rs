@@ -1,0 +1,240 @@
+//! Capacities that subscribers share: an access point, the site that it hangs on, the backhaul of the site.
+//!
+//! No packet waits for a node of the network, and no lock is taken for each packet there. A node counts the bytes that
+//! pass, and publishes one number: the share of their rate that all limiters below may use, see [`Share`]. From time
+//! to time it compares the count with its capacity, and moves the share towards what would just fill it. The rule is
+//! that of core-stateless fair queueing for the fair share of a link (Stoica, Shenker and Zhang, SIGCOMM 1998, §3),
+//! with a debt beside it: what passed beyond the capacity is taken off what may pass later, so that errors do not add
+//! up.
+//!
+//! A limiter uses the least share of the nodes above it. So every subscriber of a full node has the same part of its
+//! rate, unless it wants less or another node allows it less: the rates are those of weighted max-min fairness, with
+//! the rate of the plan as the weight.
+
+use std::fmt;
+
+use crate::error::check_rate;
+use crate::{ConfigError, Field, Nanos, Rate};
+
+#[cfg(test)]
+mod tests;
+
+/// A part of a rate, in steps of 2^-20.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(u32);
+
+const BITS: u32 = 20;
+
+impl Share {
+    /// All of it.
+    pub const WHOLE: Self = Self(1 << BITS);
+
+    /// A number of steps of 2^-20. More than all count as all.
+    pub const fn from_parts(parts: u32) -> Self {
+        match parts < Self::WHOLE.0 {
+            true => Self(parts),
+            false => Self::WHOLE,
+        }
+    }
+
+    /// This share of a number, rounded down.
+    pub const fn of(self, number: u64) -> u64 {
+        let (share, below) = (self.0 as u64, (1 << BITS) - 1);
+        (number >> BITS) * share + (((number & below) * share) >> BITS)
+    }
+
+    /// This share of a rate, at least 1 bit/s.
+    pub const fn rate(self, rate: Rate) -> Rate {
+        let bits = self.of(rate.bits_per_second());
+        Rate::from_bits_per_second(if bits == 0 { 1 } else { bits })
+    }
+
+    /// The share as a number from 0 to 1.
+    pub fn ratio(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::WHOLE.0)
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} %", self.ratio() * 100.0)
+    }
+}
+
+/// A node of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkNode {
+    /// What all subscribers below may send together.
+    pub capacity: Rate,
+    /// The index of the node above it.
+    pub above: Option<usize>,
+}
+
+/// Why nodes make no hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HierarchyError {
+    /// A capacity that is not one of [`Rate::LIMITABLE`].
+    #[error(transparent)]
+    Capacity(#[from] ConfigError),
+    /// The node above is not there, or the way up does not end within [`Hierarchy::LEVELS`].
+    #[error("node {0} has no way up of at most {most} nodes", most = Hierarchy::LEVELS)]
+    Above(usize),
+}
+
+/// The nodes of a network in one direction.
+///
+/// ```
+/// use tidegate_limiter::{Hierarchy, NetworkNode, Share};
+/// let site = NetworkNode { capacity: "100mbit".parse()?, above: None };
+/// let access_point = NetworkNode { capacity: "30mbit".parse()?, above: Some(0) };
+/// let mut network = Hierarchy::new(&[site, access_point])?;
+/// assert_eq!(network.share(1, 0), Share::WHOLE);
+/// // In 100 ms, twice as much passes as the access point can carry.
+/// network.count(1, 750_000);
+/// assert!(network.share(1, 100_000_000) < Share::WHOLE);
+/// assert_eq!(network.share(0, 100_000_000), Share::WHOLE);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Hierarchy {
+    nodes: Vec<State>,
+}
+
+/// What a node knows.
+#[derive(Debug, Clone)]
+struct State {
+    capacity: u64,
+    above: Option<usize>,
+    share: Share,
+    /// When the count is compared with the capacity next, and when it was last.
+    due: Nanos,
+    at: Nanos,
+    /// Bytes that passed so far, and until the last look.
+    passed: u64,
+    before: u64,
+    /// Bytes that passed beyond the capacity and were not made up for.
+    debt: u64,
+}
+
+/// The time between two looks.
+const LOOK: Nanos = 50_000_000;
+/// The longest time that counts between two looks.
+const SECOND: Nanos = 1_000_000_000;
+/// The largest debt, in parts of a second: what is beyond it was lost behind the node, whose buffers are no larger.
+const MOST_DEBT: u64 = 4;
+/// The part of a debt that is taken off the next interval.
+const REPAID: u64 = 8;
+/// A share grows by this part at most from one look to the next.
+const GROWTH: u32 = 8;
+/// A limiter counts at least this often in an interval, at its rate.
+const COUNTS: u64 = 16;
+/// Most bytes that it counts at once, as a power of two.
+const MOST_GRAIN: u32 = 13;
+
+impl Hierarchy {
+    /// Most nodes between a subscriber and the network.
+    pub const LEVELS: usize = 8;
+
+    /// Nodes that have seen no packet.
+    ///
+    /// # Errors
+    /// If a capacity is not one of [`Rate::LIMITABLE`], or a way up does not end.
+    pub fn new(nodes: &[NetworkNode]) -> Result<Self, HierarchyError> {
+        for (index, node) in nodes.iter().enumerate() {
+            check_rate(Field::Rate, node.capacity)?;
+            let mut above = Some(index);
+            for _ in 0..Self::LEVELS {
+                let node = |index: usize| nodes.get(index).ok_or(HierarchyError::Above(index));
+                above = above.map(node).transpose()?.and_then(|node| node.above);
+            }
+            if above.is_some() {
+                return Err(HierarchyError::Above(index));
+            }
+        }
+        let state = |node: &NetworkNode| State {
+            capacity: node.capacity.bits_per_second(),
+            above: node.above,
+            share: Share::WHOLE,
+            due: 0,
+            at: 0,
+            passed: 0,
+            before: 0,
+            debt: 0,
+        };
+        Ok(Self {
+            nodes: nodes.iter().map(state).collect(),
+        })
+    }
+
+    /// The share of its rate that a limiter below this node may use now.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[inline]
+    pub fn share(&mut self, node: usize, now: Nanos) -> Share {
+        let (mut share, mut next) = (Share::WHOLE, Some(node));
+        while let Some(index) = next {
+            let node = &mut self.nodes[index];
+            if now >= node.due {
+                node.look(now);
+            }
+            share = share.min(node.share);
+            next = node.above;
+        }
+        share
+    }
+
+    /// Counts bytes that passed below a node.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[inline]
+    pub fn count(&mut self, node: usize, bytes: u64) {
+        let mut next = Some(node);
+        while let Some(index) = next {
+            let node = &mut self.nodes[index];
+            node.passed = node.passed.wrapping_add(bytes);
+            next = node.above;
+        }
+    }
+
+    /// The grain in which a limiter of this rate counts, as a power of two. It does not count each packet, which would
+    /// have all cores write to the same memory: [`counted`](Self::counted) says when, and how much.
+    pub fn grain(rate: Rate) -> u32 {
+        let bytes = rate.bits_per_second() / 8 / (SECOND / LOOK) / COUNTS;
+        bytes.max(1).ilog2().min(MOST_GRAIN)
+    }
+
+    /// What a limiter counts at its nodes when the bytes that it let pass so far rise from one number to another. Limiters
+    /// should begin with different numbers, so that they do not count at the same moments.
+    pub const fn counted(before: u64, after: u64, grain: u32) -> u64 {
+        (after >> grain).wrapping_sub(before >> grain) << grain
+    }
+}
+
+impl State {
+    /// Compares what passed with the capacity, and moves the share.
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        let (elapsed, load) = (now - self.at, self.passed.wrapping_sub(self.before));
+        let is_first = self.due == 0;
+        self.at = now;
+        self.due = now.saturating_add(LOOK);
+        self.before = self.passed;
+        if is_first {
+            return;
+        }
+        let rate = self.capacity / 8;
+        let capacity = rate * (elapsed.min(SECOND) / 1000) / 1_000_000;
+        let load = load.min(1 << 43);
+        self.debt = (self.debt + load)
+            .saturating_sub(capacity)
+            .min(rate / MOST_DEBT);
+        let target = capacity - (self.debt / REPAID).min(capacity / 4);
+        let Share(share) = self.share;
+        // Half the way: limiters answer late, as their bursts pass first.
+        let wanted = (u64::from(share) + u64::from(share) * target / load.max(1)) / 2;
+        let most = (share + share / GROWTH + 1).min(Share::WHOLE.0);
+        self.share = Share(wanted.clamp(1, most.into()) as u32);
+    }
+}
