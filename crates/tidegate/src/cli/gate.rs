@@ -372,15 +372,16 @@ const FLOWS_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate flows alice              rates over a second, the fastest flows first
   sudo tidegate gate flows alice --over 10s --limit 5
-  sudo tidegate gate flows alice --json       counters since the flows are watched
+  sudo tidegate gate flows alice --json       counters since each flow was first seen
 
-ACCESS is the latest round trip between the gate and the subscriber, CORE that on the other side. DROPS are packets
-beyond the limit, MARKS those that the gate marked as congested, AGAIN segments that TCP sent again.
+ACCESS is the latest round trip between the gate and the subscriber, CORE the latest one between the gate
+and the server. DROPS are packets that exceeded the limit, MARKS packets that the gate marked as congested,
+AGAIN segments that TCP sent again.
 ";
 
 /// Show the flows of one subscriber: rates, drops, marks, round trips.
 ///
-/// The configuration must have `[watch]`. Flows are listed that sent in the last minute.
+/// The configuration must have `[watch]`. The list has the flows that sent in the last minute.
 #[derive(Debug, Args)]
 #[command(after_help = FLOWS_EXAMPLES, after_long_help = format!("{FLOWS_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Flows {

@@ -156,7 +156,7 @@ pub struct Kernel {
     /// A folder for captures; it is created if necessary
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// What a block of the table, or a group of rows, is about: all flows of a point, or each flow
+    /// What is compared in a block of the table: all flows of a point together, or each flow
     #[arg(long, value_name = "WHAT", default_value = "point")]
     pub by: KernelBy,
     /// Format of the printed rows

@@ -23,7 +23,7 @@ Examples:
                                                               for years, without anybody's address
   tidegate sample eth0 --rows dataset --asn networks.mmdb     only what limited them: no files of packets
   tidegate sample eth0 --out samples --to s3://samples/eu     complete files go to an S3 store
-  tidegate sample eth0 --out samples --hook tc                at a fraction of the cost, on Linux 6.6 or later
+  tidegate sample eth0 --out samples --hook tc                at a lower cost, on Linux 6.6 or later
   tidegate detect --join samples/                             what limited these flows
 
 docs/reference/sample.md says what is in the files. Root, or CAP_BPF and CAP_NET_RAW (with --hook tc, CAP_NET_ADMIN),
@@ -99,9 +99,9 @@ pub struct Sample {
     /// Memory for packets that are not written yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub ring: Bytes,
-    /// Where in the kernel packets are looked at: socket (a packet socket, where packets that leave are seen when the device
-    /// gets them) or tc (the hooks of traffic control, which cost a fraction of it; packets that leave are seen before they
-    /// wait in a queue discipline; needs Linux 6.6)
+    /// Where in the kernel packets are looked at: socket (a packet socket; it sees packets that leave when the device gets
+    /// them) or tc (the hooks of traffic control; they cost less and need Linux 6.6, and they see packets that leave before
+    /// these wait in a queue discipline)
     #[arg(long, value_name = "PLACE", default_value = "socket")]
     pub hook: Place,
 }

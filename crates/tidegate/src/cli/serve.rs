@@ -51,8 +51,8 @@ pub struct Serve {
     /// The folder to serve. Hidden files, and links to files outside of it, are not served
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Address and port to listen on; port 0 takes a free port. You may repeat the option. With --cert an address
-    /// speaks TLS unless `http://` is before it
+    /// Address and port to listen on; port 0 takes a free port. You may repeat the option. With --cert the
+    /// server speaks TLS at each address that does not begin with `http://`
     #[arg(
         short,
         long,
@@ -60,7 +60,7 @@ pub struct Serve {
         default_value = "127.0.0.1:8080"
     )]
     pub listen: Vec<Listen>,
-    /// Answer requests without TLS by leading them to the first address with TLS
+    /// Redirect requests without TLS to the first address with TLS
     #[arg(long, requires = "cert")]
     pub redirect: bool,
     /// PEM file with the certificate and its chain, for TLS
@@ -217,7 +217,7 @@ pub struct Play {
     /// Video in the buffer that a player needs to resume after it ran empty [default: --start]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub restart: Option<Duration>,
-    /// Fetch no more of HLS or DASH while this much video is in the buffer
+    /// Of HLS and DASH: fetch nothing while this much video is in the buffer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub buffer: Duration,
     /// Length of the server's start-up phase. Goodput is measured after it
