@@ -1,5 +1,6 @@
 //! Prints how often the verdicts are right: on the shared captures, or on transfers of the lab.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -8,8 +9,8 @@ use tidegate_studies::verdict::captures::Found;
 use tidegate_studies::verdict::cost::Cost;
 use tidegate_studies::verdict::kernel;
 use tidegate_studies::verdict::matrix::Matrix;
-use tidegate_studies::verdict::pairs::Pairs;
-use tidegate_studies::verdict::transfers::Half;
+use tidegate_studies::verdict::pairs::{self, Pairs};
+use tidegate_studies::verdict::transfers::{Choice, Half};
 
 /// Prints how often the verdicts of the detector `tidegate` are right, and how often its intervals
 /// hold the truth.
@@ -31,9 +32,25 @@ struct Args {
     /// Also list each transfer of the lab that is not judged right
     #[arg(long, requires = "lab")]
     list: bool,
+    /// Also judge what the client saw of the lab's transfers
+    #[arg(long, requires = "lab", conflicts_with = "pairs")]
+    receiver: bool,
     /// Judge one half of the lab's transfers only: tuned or held-out
     #[arg(long, requires = "lab")]
     half: Option<Half>,
+    /// Only those of the lab's simulations whose names, as --list prints them, contain this: scenario, sweep, parameters
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "lab",
+        default_value = "",
+        hide_default_value = true
+    )]
+    only: String,
+    /// One in this number of the lab's simulations only [default: 1; with --pairs 12, since a comparison takes as long as
+    /// hundreds of verdicts]
+    #[arg(long, value_name = "NUMBER", requires = "lab")]
+    one_in: Option<NonZeroUsize>,
     /// Draw other transfers than those of the half: with seeds that begin with this number
     #[arg(long, requires = "half")]
     seed: Option<u64>,
@@ -49,6 +66,16 @@ struct Args {
     /// Measure what the explanation of losses costs on one core
     #[arg(long)]
     cost: bool,
+}
+
+impl Args {
+    /// Which simulations are wanted, where one in a number is if nothing else is said.
+    fn choice(&self, usual: usize) -> Choice<'_> {
+        Choice {
+            only: &self.only,
+            one_in: self.one_in.map_or(usual, NonZeroUsize::get),
+        }
+    }
 }
 
 fn main() -> anyhow::Result<()> {
@@ -71,18 +98,26 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         let seed = args.seed.unwrap_or(half.seed());
+        let folder = args.captures.as_deref();
         if args.pairs {
-            let pairs = Pairs::of(half, seed)?;
+            let pairs = Pairs::of(half, seed, args.choice(pairs::STRIDE), folder)?;
             println!("== {title}\n\n{pairs}");
             if args.list {
                 pairs.wrong().iter().for_each(|line| println!("{line}"));
             }
             continue;
         }
-        let matrix = Matrix::of(half, seed, args.captures.as_deref())?;
-        println!("== {title}\n\n{matrix}");
-        if args.list {
-            matrix.wrong().iter().for_each(|line| println!("{line}"));
+        let places = Matrix::of(half, seed, args.receiver, args.choice(1), folder)?;
+        let titles = [title.to_owned(), format!("{title}, at the receiver")];
+        for (title, matrix) in titles
+            .iter()
+            .zip(&places)
+            .take(1 + usize::from(args.receiver))
+        {
+            println!("== {title}\n\n{matrix}");
+            if args.list {
+                matrix.wrong().iter().for_each(|line| println!("{line}"));
+            }
         }
     }
     Ok(())

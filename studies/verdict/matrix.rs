@@ -17,7 +17,7 @@ use tidegate_trace::{Options, Sink, analyse};
 use super::kinds::Kinds;
 use super::limits::Limits;
 use super::shapers::Shapers;
-use super::transfers::{Half, Simulation, simulations};
+use super::transfers::{Changes, Choice, Half, Simulation, simulations};
 use super::truth::Truth;
 use crate::cores::on_all_cores;
 use crate::table3::percent;
@@ -38,26 +38,41 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Simulates and judges all transfers of a half. If a folder is given, captures that it holds are
-    /// read rather than simulated again, and those that it lacks are kept there.
+    /// Simulates and judges all transfers of a half, as the server sees them, and as the client does if that is
+    /// wanted. If a folder is given, captures that it holds are read rather than simulated again, and
+    /// those that it lacks are kept there.
     ///
     /// # Errors
     /// A scenario is wrong, a simulation fails or a file cannot be read or written.
-    pub fn of(half: Half, seed: u64, folder: Option<&Path>) -> Result<Self> {
-        let matrix = Mutex::new(Self::default());
-        let jobs = simulations(half, seed, &[], |_| true)?;
-        on_all_cores(jobs.into_iter(), |job| {
-            let judged = judge(&job, folder).with_context(|| job.name.clone())?;
-            if let Ok(mut matrix) = matrix.lock() {
-                for judged in judged {
-                    matrix.count(&job, &judged);
+    pub fn of(
+        half: Half,
+        seed: u64,
+        client: bool,
+        choice: Choice<'_>,
+        folder: Option<&Path>,
+    ) -> Result<[Self; 2]> {
+        let matrices = Mutex::new([Self::default(), Self::default()]);
+        let changes = Changes {
+            client,
+            ..Changes::default()
+        };
+        let jobs = simulations(half, seed, changes, |_| true)?;
+        on_all_cores(choice.of(jobs), |job| {
+            let places = judge(&job, folder).with_context(|| job.name.clone())?;
+            if let Ok(mut matrices) = matrices.lock() {
+                for (matrix, judged) in matrices.iter_mut().zip(&places) {
+                    for judged in judged {
+                        matrix.count(&job, judged);
+                    }
                 }
             }
             Ok(())
         })?;
-        let mut matrix = matrix.into_inner().context("a worker failed")?;
-        matrix.wrong.sort();
-        Ok(matrix)
+        let mut matrices = matrices.into_inner().context("a worker failed")?;
+        for matrix in &mut matrices {
+            matrix.wrong.sort();
+        }
+        Ok(matrices)
     }
 
     /// A line for each transfer that was not judged right.
@@ -211,28 +226,56 @@ struct Judged {
     switch: Option<(Nanos, f64)>,
 }
 
-/// Judges what the server sent in a simulation, as far as the truth is known.
-fn judge(job: &Simulation, folder: Option<&Path>) -> Result<Vec<Judged>> {
+/// Judges what the server sent in a simulation, as far as the truth is known: as the server saw it, and as the client
+/// did, if it was seen.
+fn judge(job: &Simulation, folder: Option<&Path>) -> Result<[Vec<Judged>; 2]> {
     let captures = job.captures(folder)?;
+    let truth = Truth::of(job, &captures)?;
+    let sent = verdicts(&captures.server)?;
+    let mut received: BTreeMap<_, _> = match &captures.client {
+        Some(client) => verdicts(client)?
+            .into_iter()
+            .map(|seen| (place(&seen.0), seen))
+            .collect(),
+        None => BTreeMap::new(),
+    };
+    let (mut at_server, mut at_client) = (Vec::new(), Vec::new());
+    for (transfer, judgement) in sent {
+        let cause = truth.cause(&transfer);
+        if cause.is_none() && truth.is_policed() {
+            continue;
+        }
+        // What the client saw of this transfer has the truth of what the server sent.
+        let switch = truth.switch(&transfer);
+        let judged = |(transfer, judgement)| Judged {
+            truth: cause,
+            queue: truth.queue().cloned(),
+            link: truth.link(),
+            bucket: truth.bucket(),
+            switch,
+            transfer,
+            judgement,
+        };
+        at_client.extend(received.remove(&place(&transfer)).map(judged));
+        at_server.push(judged((transfer, judgement)));
+    }
+    Ok([at_server, at_client])
+}
+
+/// What tells a transfer from the others of a simulation, wherever it is seen.
+fn place(transfer: &TransferSummary) -> (u16, u32) {
+    (transfer.receiver.port(), transfer.id.segment)
+}
+
+/// The verdicts on what servers sent in a capture.
+fn verdicts(capture: &Arc<[u8]>) -> Result<Vec<(TransferSummary, Judgement)>> {
     let options = Options {
         detector: Some(Box::new(Tidegate::new(Basis::Client))),
         ..Options::measuring(Settings::default())
     };
     let mut verdicts = Verdicts::default();
-    let server = Cursor::new(Arc::clone(&captures.server));
-    analyse(server, options, &mut verdicts).whole()?;
-    let truth = Truth::of(job, &captures)?;
-    let judged = verdicts.0.into_iter().map(|(transfer, judgement)| Judged {
-        truth: truth.cause(&transfer),
-        queue: truth.queue().cloned(),
-        link: truth.link(),
-        bucket: truth.bucket(),
-        switch: truth.switch(&transfer),
-        transfer,
-        judgement,
-    });
-    let known = |judged: &Judged| judged.truth.is_some() || !truth.is_policed();
-    Ok(judged.filter(known).collect())
+    analyse(Cursor::new(Arc::clone(capture)), options, &mut verdicts).whole()?;
+    Ok(verdicts.0)
 }
 
 /// What the server sent, with the judgements.

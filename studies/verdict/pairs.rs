@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::io::Cursor;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
@@ -10,14 +12,15 @@ use tidegate_trace::detect::Cause;
 use tidegate_trace::pair::{Between, Diagnosis, Gathered};
 use tidegate_trace::read::Capture;
 
-use super::transfers::{Half, Simulation, simulations};
+use super::transfers::{Changes, Choice, Half, Simulation, simulations};
+use super::truth::Truth;
 use crate::cores::on_all_cores;
 use crate::table3::percent;
 
 /// Both places see both directions, and all that is to be compared of a packet.
 const BOTH_WAYS: [&str; 2] = ["seen.back=[\"behind\", \"server\"]", "behind.snaplen=96B"];
 /// One in this number of simulations is compared: a comparison takes as long as hundreds of verdicts.
-const STRIDE: usize = 12;
+pub const STRIDE: usize = 12;
 /// Pairs with fewer losses between the places have no cause of losses.
 const LEAST_LOSSES: u64 = 3;
 
@@ -31,8 +34,8 @@ pub struct Pairs {
     wrong: Vec<String>,
 }
 
-/// What is between the places, where the scenario says it.
-fn truth(cause: Cause) -> Option<Between> {
+/// What is between the places, by what dropped most of the packets.
+fn between(cause: Cause) -> Option<Between> {
     match cause {
         Cause::Policer => Some(Between::Policer),
         Cause::Queue => Some(Between::Queue),
@@ -44,16 +47,26 @@ fn truth(cause: Cause) -> Option<Between> {
 }
 
 impl Pairs {
-    /// Simulates and compares all pairs of a half.
+    /// Simulates and compares the chosen pairs of a half. If a folder is given, captures are kept in a folder in it, and read
+    /// from there.
     ///
     /// # Errors
     /// A scenario is wrong, or a simulation fails.
-    pub fn of(half: Half, seed: u64) -> Result<Self> {
-        let jobs = simulations(half, seed, &BOTH_WAYS, |cause| truth(cause).is_some())?;
+    pub fn of(half: Half, seed: u64, choice: Choice<'_>, folder: Option<&Path>) -> Result<Self> {
+        // Both ways are captured, other than where one place is judged.
+        let folder = folder.map(|folder| folder.join("pairs"));
+        folder.as_ref().map_or(Ok(()), fs::create_dir_all)?;
+
+        let changes = Changes {
+            settings: &BOTH_WAYS,
+            client: false,
+        };
+        let jobs = simulations(half, seed, changes, |cause| between(cause).is_some())?;
         let pairs = Mutex::new(Self::default());
-        on_all_cores(jobs.into_iter().step_by(STRIDE), |job| {
-            let found = compare(&job).with_context(|| job.name.clone())?;
-            if let (Some(truth), Ok(mut pairs)) = (truth(job.cause), pairs.lock()) {
+        on_all_cores(choice.of(jobs), |job| {
+            let (truth, found) =
+                compare(&job, folder.as_deref()).with_context(|| job.name.clone())?;
+            if let (Some(truth), Ok(mut pairs)) = (truth, pairs.lock()) {
                 pairs.count(&job.name, truth, &found);
             }
             Ok(())
@@ -84,7 +97,8 @@ impl Pairs {
             *all += 1;
         }
         if verdict != truth {
-            self.wrong.push(format!("{truth} -> {verdict} {name}"));
+            self.wrong
+                .push(format!("{truth} -> {verdict} {name} {fits:?}"));
         }
     }
 
@@ -94,13 +108,12 @@ impl Pairs {
     }
 }
 
-/// Compares what was seen before and behind the bottleneck.
-fn compare(job: &Simulation) -> Result<Diagnosis> {
-    let captures = job.captures(None)?;
-    Ok(Diagnosis::new(
-        gather(captures.server)?,
-        gather(captures.behind)?,
-    ))
+/// Compares what was seen before and behind the bottleneck. With the truth, where that is clear.
+fn compare(job: &Simulation, folder: Option<&Path>) -> Result<(Option<Between>, Diagnosis)> {
+    let captures = job.captures(folder)?;
+    let truth = Truth::of(job, &captures)?.of_drops().and_then(between);
+    let found = Diagnosis::new(gather(captures.server)?, gather(captures.behind)?);
+    Ok((truth, found))
 }
 
 fn gather(pcap: Arc<[u8]>) -> Result<Gathered> {

@@ -1,5 +1,6 @@
 //! The lab's simulations: scenarios with one cause each, and two halves of what is varied in them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +14,15 @@ use tidegate_trace::detect::Cause;
 
 /// What all scenarios have in common.
 const SERVER: &str = include_str!("lab/server.toml");
+/// What is added where the client is seen too, and the end of the path of what it gets.
+const CLIENT: &str = include_str!("lab/receiver.toml");
+const TO_CLIENT: [&str; 2] = [
+    "\"wifi\"]\nback = [\"server\"]",
+    "\"wifi\", \"client\"]\nback = [\"client\", \"home\", \"server\"]",
+];
 
 /// The cause that scenarios are about, and the rest of them: elements and flows, then sweeps.
-const SCENARIOS: [(Cause, &str); 14] = [
+const SCENARIOS: [(Cause, &str); 15] = [
     (Cause::Policer, include_str!("lab/policer.toml")),
     (Cause::Queue, include_str!("lab/queue.toml")),
     (Cause::Aqm, include_str!("lab/aqm.toml")),
@@ -36,6 +43,8 @@ const SCENARIOS: [(Cause, &str); 14] = [
         Cause::RandomLoss,
         include_str!("lab/table3-random-loss.toml"),
     ),
+    // Behind the others, whose seeds are counted through.
+    (Cause::Queue, include_str!("lab/queue-window.toml")),
 ];
 
 /// How often each combination of parameters is drawn. Every simulation has a seed of its own, so that an
@@ -73,6 +82,23 @@ impl Half {
     }
 }
 
+/// Which simulations are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// Those whose names contain this.
+    pub only: &'a str,
+    /// One in this number of all.
+    pub one_in: usize,
+}
+
+impl Choice<'_> {
+    /// Those of all simulations.
+    pub fn of(self, all: Vec<Simulation>) -> impl Iterator<Item = Simulation> {
+        let some = all.into_iter().step_by(self.one_in);
+        some.filter(move |simulation| simulation.name.contains(self.only))
+    }
+}
+
 /// A simulation with one cause.
 #[derive(Debug)]
 pub struct Simulation {
@@ -94,24 +120,38 @@ pub struct Captured {
     pub server: Arc<[u8]>,
     /// Behind the bottleneck.
     pub behind: Arc<[u8]>,
+    /// At the client, where it is seen too.
+    pub client: Option<Arc<[u8]>>,
 }
 
-/// All simulations of a half with the causes that are wanted, with seeds that begin with a number. The settings are
-/// added to every scenario.
+/// What is changed in all scenarios.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Changes<'a> {
+    /// Keys and their values.
+    pub settings: &'a [&'a str],
+    /// Whether the client is seen too.
+    pub client: bool,
+}
+
+/// All simulations of a half with the causes that are wanted, with seeds that begin with a number.
 ///
 /// # Errors
 /// A scenario is wrong.
 pub fn simulations(
     half: Half,
     begin: u64,
-    settings: &[&str],
+    changes: Changes<'_>,
     wanted: impl Fn(Cause) -> bool,
 ) -> Result<Vec<Simulation>> {
     let mut all = Vec::new();
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    let settings: Vec<String> = changes.settings.iter().map(|&one| one.to_owned()).collect();
     for (cause, text) in SCENARIOS.into_iter().filter(|(cause, _)| wanted(*cause)) {
         let mut parts = text.split(SWEEP);
-        let common = parts.next().unwrap_or_default();
+        let mut common = parts.next().unwrap_or_default().to_owned();
+        if changes.client {
+            let [end, seen] = TO_CLIENT;
+            common = common.replace(end, seen) + CLIENT;
+        }
         for sweep in parts.filter_map(|part| part.strip_prefix(half.title())) {
             let (title, sweep) = sweep.split_once('\n').context("a sweep without lines")?;
             let text = format!("{SERVER}{common}{sweep}");
@@ -156,39 +196,49 @@ impl Simulation {
     /// # Errors
     /// The simulation fails, or a file cannot be read or written.
     pub fn captures(&self, folder: Option<&Path>) -> Result<Captured> {
-        let Some(folder) = folder else {
-            return self.run();
+        let is_there = |tap: &&str| {
+            self.plan
+                .elements
+                .iter()
+                .any(|element| element.name == *tap)
         };
-        let file = |tap| folder.join(format!("{:?}-{}-{tap}.pcap", self.half, self.seed));
-        let (server, behind) = (file("server"), file("behind"));
-        if let (Ok(server), Ok(behind)) = (fs::read(&server), fs::read(&behind)) {
-            return Ok(Captured {
-                server: server.into(),
-                behind: behind.into(),
-            });
-        }
-        let captured = self.run()?;
-        for (path, bytes) in [(&server, &captured.server), (&behind, &captured.behind)] {
-            fs::write(path, bytes).with_context(|| path.display().to_string())?;
-        }
-        Ok(captured)
+        let taps = ["server", "behind", "client"].into_iter().filter(is_there);
+        let file =
+            |folder: &Path, tap| folder.join(format!("{:?}-{}-{tap}.pcap", self.half, self.seed));
+        let kept = folder.and_then(|folder| {
+            let read = |tap| Some((tap, fs::read(file(folder, tap)).ok()?));
+            taps.clone().map(read).collect::<Option<BTreeMap<_, _>>>()
+        });
+        let mut captures = match kept {
+            Some(kept) => kept,
+            None => {
+                let mut captures = self.run()?;
+                let take = |tap| Some((tap, captures.remove(&format!("{tap}.pcap"))?));
+                let captures: BTreeMap<_, _> = taps.filter_map(take).collect();
+                if let Some(folder) = folder {
+                    for (&tap, bytes) in &captures {
+                        let path = file(folder, tap);
+                        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+                    }
+                }
+                captures
+            }
+        };
+        let mut tap = |name| captures.remove(name).context("a tap wrote nothing");
+        Ok(Captured {
+            server: tap("server")?.into(),
+            behind: tap("behind")?.into(),
+            client: tap("client").ok().map(Arc::from),
+        })
     }
 
-    fn run(&self) -> Result<Captured> {
+    fn run(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let memory = InMemory::default();
         let settings = Settings {
             captures: Some(&memory),
             ..Settings::default()
         };
         experiment::simulate(&self.plan, "", settings)?;
-        let mut captures = memory.into_captures();
-        let mut tap = |name: &str| -> Result<Arc<[u8]>> {
-            let bytes = captures.remove(name).context("a tap wrote nothing")?;
-            Ok(bytes.into())
-        };
-        Ok(Captured {
-            server: tap("server.pcap")?,
-            behind: tap("behind.pcap")?,
-        })
+        Ok(memory.into_captures())
     }
 }

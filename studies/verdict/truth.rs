@@ -221,20 +221,11 @@ impl Truth {
         let seconds = transfer.metrics.duration as f64 / 1e9;
         let busy = |rate: f64| bytes as f64 / (rate * seconds);
         match (self.scenario, &self.link) {
-            (Cause::Queue | Cause::Aqm, Some((rate, queue))) => {
-                // A managed queue that is full drops as any other.
-                let overflowed = dropped()
-                    .filter(|drop| drop.waiting >= most_packets(queue))
-                    .count();
-                let managed = !matches!(queue, QueueKind::DropTail { .. })
-                    && 2 * overflowed < dropped().count().max(1);
-                match (lost, managed, busy(*rate) >= BUSY) {
-                    (true, ..) if most_packets(queue) < FEW_PACKETS => None,
-                    (true, true, _) => Some(Cause::Aqm),
-                    (true, false, _) | (false, _, true) => Some(Cause::Queue),
-                    _ => None,
-                }
-            }
+            (Cause::Queue | Cause::Aqm, Some((rate, queue))) => match (lost, busy(*rate) >= BUSY) {
+                (true, _) => dropped_by(queue, dropped()),
+                (false, true) => Some(Cause::Queue),
+                _ => None,
+            },
             (Cause::ShaperBurst, _) => {
                 (lost || self.switch(transfer).is_some()).then_some(Cause::ShaperBurst)
             }
@@ -243,6 +234,14 @@ impl Truth {
             // A sender that loses packets in a queue, and then takes long to repair that.
             (Cause::Sender, Some((rate, _))) if busy(*rate) >= HARDLY_BUSY => None,
             (cause @ (Cause::Policer | Cause::RandomLoss), _) => lost.then_some(cause),
+            (cause, _) => Some(cause),
+        }
+    }
+
+    /// What dropped all the packets of the capture that were dropped; `None` where that is not clear.
+    pub fn of_drops(&self) -> Option<Cause> {
+        match (self.scenario, &self.link) {
+            (Cause::Queue | Cause::Aqm, Some((_, queue))) => dropped_by(queue, self.dropped.iter()),
             (cause, _) => Some(cause),
         }
     }
@@ -256,6 +255,26 @@ impl Truth {
 /// Whether an element is the bottleneck, or the line behind what loses packets at random.
 fn is_bottleneck(name: &str) -> bool {
     name.starts_with("bottleneck") || name.starts_with("access")
+}
+
+/// Which queue some drops are of; `None` where a managed one has room for so few packets that it is full before it is
+/// managed.
+fn dropped_by<'a>(queue: &QueueKind, drops: impl Iterator<Item = &'a Drop>) -> Option<Cause> {
+    if matches!(queue, QueueKind::DropTail { .. }) {
+        return Some(Cause::Queue);
+    }
+    let most = most_packets(queue);
+    // A managed queue that is full drops as any other.
+    let (mut all, mut overflowed) = (0, 0);
+    for drop in drops {
+        all += 1;
+        overflowed += usize::from(drop.waiting >= most);
+    }
+    let cause = match 2 * overflowed < all {
+        true => Cause::Aqm,
+        false => Cause::Queue,
+    };
+    Some(cause).filter(|_| most >= FEW_PACKETS)
 }
 
 /// How many full packets a managed queue holds.

@@ -196,6 +196,25 @@ fn a_receiver_sees_most_losses_behind_policers_and_some_of_the_policers() {
     assert!(found >= 9, "{found} of 36");
 }
 
+/// A larger window would make the queue longer, and the transfer no faster. At the client the round trips do not tell how
+/// long packets waited on the way.
+#[test]
+fn a_window_that_a_queue_fills_does_not_limit_the_transfer() {
+    let element = "kind = \"link\"\nrate = \"5mbit\"\nqueue = \"4MB\"";
+    for cc in ["cubic", "reno", "vegas"] {
+        for window in ["60kB", "150kB", "600kB"] {
+            let keys = format!("receive-window = \"{window}\"");
+            let [server, _, client] = causes(element, cc, &keys);
+            assert_eq!(server, Cause::Queue, "{cc} {window}");
+            assert_ne!(client, Cause::ReceiveWindow, "{cc} {window}");
+        }
+    }
+    // What does not fill the line is limited by the window.
+    let element = "kind = \"link\"\nrate = \"20mbit\"\nqueue = \"4MB\"";
+    let [server, ..] = causes(element, "cubic", "receive-window = \"30kB\"");
+    assert_eq!(server, Cause::ReceiveWindow);
+}
+
 #[test]
 fn behind_the_bottleneck_nothing_else_is_taken_for_a_policer() {
     for element in [

@@ -373,6 +373,51 @@ fn random_losses_fit_nothing() {
     assert_eq!(way.verdict, Between::RandomLoss);
 }
 
+/// The captures without the first flow: others that share the path, and that nobody captured.
+fn without_the_first(captures: [Vec<Captured>; 2]) -> [Vec<Captured>; 2] {
+    let first = {
+        let packet = packet(&captures[0][0]);
+        [packet.src.port(), packet.dst.port()]
+    };
+    captures.map(|capture| {
+        let is_other = |captured: &Captured| {
+            let packet = packet(captured);
+            ![packet.src.port(), packet.dst.port()]
+                .iter()
+                .all(|port| first.contains(port))
+        };
+        capture.into_iter().filter(is_other).collect()
+    })
+}
+
+#[test]
+fn a_policer_that_others_use_is_not_chance() {
+    for burst in [10_000, 100_000] {
+        let path = between(vec![policer(5, burst), delay(15 * MILLISECOND)]);
+        let (captures, _) = captures(path, 2, 20);
+        let found = diagnose(&without_the_first(captures));
+        assert_eq!(found.main_way().verdict, Between::Policer, "{burst}");
+    }
+}
+
+#[test]
+fn a_managed_queue_that_others_fill_drops_before_it_is_full() {
+    let queue = QueueKind::CoDel {
+        target: 5 * MILLISECOND,
+        interval: 100 * MILLISECOND,
+        packets: 1_000,
+        ecn: false,
+    };
+    let rate = mbit(10);
+    let path = between(vec![
+        ElementKind::Link { rate, queue },
+        delay(15 * MILLISECOND),
+    ]);
+    let (captures, _) = captures(path, 3, 20);
+    let found = diagnose(&without_the_first(captures));
+    assert_eq!(found.main_way().verdict, Between::Aqm);
+}
+
 #[test]
 fn a_shaper_before_or_behind_a_policer_is_told_apart_from_it() {
     let shaper = || link(400, 2_000_000);

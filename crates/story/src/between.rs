@@ -491,13 +491,27 @@ fn findings(fits: &Fits, verdict: Between, way: &Way) -> Vec<(&'static str, Stri
             ));
         }
     } else if let Some(fit) = &fits.bucket {
-        lines.push((
-            "no bucket",
-            format!(
-                "the best explains {} of what is uncertain about the losses",
-                percent(fit.explained.max(0.0))
-            ),
-        ));
+        let text = format!(
+            "the best explains {} of what is uncertain about the losses",
+            percent(fit.explained.max(0.0))
+        );
+        match verdict {
+            Between::Policer => lines.push((
+                "limiter",
+                format!("rate and size are not known, since others may use it too: {text}"),
+            )),
+            _ => lines.push(("no bucket", text)),
+        }
+    }
+    if let (Between::Queue | Between::Aqm, None, Some(beside)) =
+        (verdict, fits.explaining_queue(), fits.beside)
+    {
+        let text = format!(
+            "packets beside the median loss took {} longer than the quickest; the slowest packet beside it waited {} of the longest wait",
+            milliseconds(beside.excess),
+            percent(beside.peak),
+        );
+        lines.push(("waited", text));
     }
     if let Some(queue) = fits.explaining_queue() {
         let place = match verdict {

@@ -86,6 +86,9 @@ pub fn is_lossless(transfer: &TransferSummary, judgement: &Judgement) -> bool {
 /// Packets that waited less, in nanoseconds, hardly waited.
 const HARDLY: u64 = 100_000;
 
+/// A transfer that took less, in nanoseconds, took no time that a capture shows.
+const AT_ONCE: u64 = 1_000;
+
 /// An interval that reaches this many times as high as low is wide: the rate stands with its ends.
 const WIDE: f64 = 1.25;
 
@@ -253,6 +256,9 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
         ),
         Cause::RoundTrips if metrics.data_packets == 1 => {
             "Nothing limited this transfer: it was a single packet".to_owned()
+        }
+        Cause::RoundTrips if metrics.duration < AT_ONCE => {
+            "Nothing but distance limited this transfer: it was over before the sender could get up to speed".to_owned()
         }
         Cause::RoundTrips => format!(
             "Nothing but distance limited this transfer: it was over in {} before the sender could get up \

@@ -181,6 +181,18 @@ fn the_advised_rate_is_compared_with_what_the_transfer_got() {
     }
 }
 
+#[test]
+fn a_transfer_that_took_no_time_is_told_without_a_time() {
+    let mut transfer = transfer(false);
+    let judgement = Judgement::new(Cause::RoundTrips, "a reason");
+    transfer.metrics.duration = 30_000_000;
+    let told = sentence(&transfer, &judgement);
+    assert!(told.contains("it was over in 30.0 ms before"), "{told}");
+    transfer.metrics.duration = 400;
+    let told = sentence(&transfer, &judgement);
+    assert!(told.contains("it was over before"), "{told}");
+}
+
 /// A queue whose rate is not known is described by what got through.
 #[test]
 fn a_queue_has_its_rate_or_the_goodput() {

@@ -141,7 +141,9 @@ fn fits(fits: &Fits) -> Value {
             "unexplained_ms": beside.unexplained / 1e6,
             "rank": beside.rank,
             "queue_filled": beside.filled,
+            "peak": beside.peak,
         })),
+        "gain_of_unseen_users_nats": fits.shared,
     })
 }
 

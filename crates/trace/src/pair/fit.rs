@@ -4,7 +4,7 @@ use super::likely::Likely;
 use super::passage::{Fate, Passage};
 use super::waiting::{Waiting, modelled, stays};
 use crate::detect::cause::{
-    Arrival, Bucket, Doubt, Interval, bursty, fit_bucket, intervals, uniform,
+    Arrival, Bucket, Doubt, Interval, Unseen, bursty, fit_bucket, intervals, uniform,
 };
 
 /// A bucket, or a queue's free space, that explains which packets were lost.
@@ -74,7 +74,21 @@ pub struct Beside {
     pub filled: Option<f64>,
     /// The share of losses that found the fitted queue nearly empty; `None` without a queue.
     pub empty: Option<f64>,
+    /// The longest that a packet next to each loss waited, over the longest of all: the median over the losses. Near 1 where packets are
+    /// lost since a queue is full, whoever filled it.
+    pub peak: f64,
 }
+
+impl Beside {
+    /// By how many standard deviations the mean rank exceeds that of losses by chance.
+    pub fn deviations(&self) -> f64 {
+        (self.rank - 0.5) / DEVIATION * (self.losses as f64).sqrt()
+    }
+}
+
+/// By chance, ranks of the delay beside losses are spread evenly from 0 to 1: their mean is a half, and this
+/// is the standard deviation of one.
+const DEVIATION: f64 = 0.289;
 
 /// Fewer losses are not fitted.
 pub const LEAST_LOSSES: usize = 3;
@@ -129,6 +143,14 @@ pub(crate) fn bucket(
         held,
         burst,
     })
+}
+
+/// Nats by which losses follow a bucket that others use too, whose packets are not in the captures, better than any channel
+/// with memory does. `None` with too few losses.
+pub(crate) fn gain_of_unseen_users(passages: &[Passage]) -> Option<f64> {
+    let lost = passages.iter().filter(|p| p.lost()).count();
+    let found = (lost >= LEAST_LOSSES).then(|| Unseen::find(&arrivals(passages, 0.0, None)))?;
+    found.map(|unseen| unseen.gain)
 }
 
 /// A queue that explains this share of transit times is another than the one that a bucket would be.
@@ -264,6 +286,12 @@ pub(crate) fn beside(
     let mut sorted: Vec<f64> = passed.iter().map(|passed| passed.1).collect();
     sorted.sort_by(f64::total_cmp);
     let (mut excesses, mut rests, mut ranks) = (Vec::new(), Vec::new(), 0.0);
+    let mut peaks = Vec::new();
+    let lost = passages.iter().filter(|p| p.lost()).count();
+    // But for a few that something else may have held up.
+    let outliers = (lost / 4).min(sorted.len() / 1000);
+    let longest = sorted.iter().rev().nth(outliers);
+    let longest = longest.map_or(1.0, |longest| longest.max(1.0));
     for (i, lost) in passages.iter().enumerate().filter(|(_, p)| p.lost()) {
         let at = passed.partition_point(|passed| passed.0 < i);
         let around = &passed[at.saturating_sub(NEIGHBOURS)..(at + NEIGHBOURS).min(passed.len())];
@@ -280,6 +308,8 @@ pub(crate) fn beside(
             |value: fn(&(usize, f64, f64)) -> f64| near().map(value).sum::<f64>() / count as f64;
         let excess = mean(|passed| passed.1);
         excesses.push(excess);
+        let peak = near().map(|passed| passed.1).fold(0.0, f64::max);
+        peaks.push(peak / longest);
         rests.push(mean(|passed| passed.2));
         let below = sorted.partition_point(|&other| other < excess);
         ranks += below as f64 / sorted.len() as f64;
@@ -295,6 +325,7 @@ pub(crate) fn beside(
         empty: filled.map(|shares| {
             shares.partition_point(|&share| share < NEARLY_EMPTY) as f64 / shares.len() as f64
         }),
+        peak: median(&mut peaks),
     })
 }
 

@@ -88,6 +88,9 @@ pub struct Fits {
     pub fitted: usize,
     /// The bucket that explains the losses best.
     pub bucket: Option<BucketFit>,
+    /// Nats by which losses follow a bucket that others use too, whose packets are not in the captures, better
+    /// than any channel with memory does.
+    pub shared: Option<f64>,
     /// The queue that explains the transit times best.
     pub waiting: Option<Waiting>,
     /// How long packets beside the losses took.
@@ -117,14 +120,16 @@ const EMPTY: f64 = 0.4;
 const FULL: f64 = 0.6;
 /// A queue is full from this share on of the most that ever stood in it.
 const OVERFLOWS: f64 = 0.85;
-/// By chance, ranks of the delay beside losses are spread evenly from 0 to 1: their mean is a half, and this
-/// is the standard deviation of one.
-const DEVIATION: f64 = 0.289;
-/// Deviations of the mean below which losses have nothing to do with delay, and above which they have.
+/// Deviations of the mean rank of the delay beside losses below which losses have nothing to do with delay, and above which they have.
 const BY_CHANCE: f64 = 2.0;
 const BY_DELAY: f64 = 3.0;
-/// A queue that explains this share of transit times is there for sure.
+/// A queue that explains this share of transit times is there for sure. Then fewer deviations show that it drops.
 const SURE_QUEUE: f64 = 0.9;
+const SURELY_BY_DELAY: f64 = 2.0;
+/// Where no queue explains transit times, since others fill it too, packets beside the losses waited nearly as long as any packet if
+/// it was full, and less if it is managed.
+const AT_PEAK: f64 = 0.85;
+const EXCEEDED: f64 = 0.75;
 /// No managed queue drops this share of its packets while it is nearly empty.
 const OFTEN_EMPTY: f64 = 0.3;
 /// Packets beside the median loss that took longer than the quickest by this, in nanoseconds, and on average longer than this
@@ -134,6 +139,12 @@ const HIGH_RANK: f64 = 0.8;
 /// No managed queue drops packets that hardly wait, in nanoseconds beside the median loss. A rank that says otherwise is
 /// that of packets which were lost in one burst.
 const HARDLY_WAITED: f64 = 100_000.0;
+/// Nats from which losses are those of a policer that others use too, where packets beside the median loss waited less than
+/// this, in nanoseconds; and nats from which such a policer cannot be dismissed. They are those of a single capture's
+/// verdict.
+const SHARED_GAIN: f64 = 8.0;
+const FLAT: f64 = 3e6;
+const SHARED_DOUBT: f64 = 5.0;
 /// With fewer losses chance is not distinguished from anything.
 const FEW: usize = 10;
 
@@ -180,14 +191,17 @@ impl Fits {
                 return Between::Queue;
             }
             // What another queue delays proves nothing of this one.
-            let beside = match queue {
+            let waited = match queue {
                 Some(_) => beside.unexplained / full,
                 None => beside.excess / full,
             };
             if queue.is_none() && fit.tolerates_bursts() {
                 return Between::ShaperBurst;
             }
-            return match fit.held.unwrap_or(beside) {
+            if queue.is_none() && waits_in_queue(&beside) && beside.peak >= AT_PEAK {
+                return Between::Queue;
+            }
+            return match fit.held.unwrap_or(waited) {
                 held if held < EMPTY => Between::Policer,
                 held if held >= FULL => Between::Queue,
                 _ => Between::Unclear,
@@ -211,25 +225,54 @@ impl Fits {
         if queue.is_some() && beside.filled.is_some_and(full) {
             return Between::Queue;
         }
-        let losses = beside.losses as f64;
-        let no_better = |fit: BucketFit| fit.explained < BY_CHANCE_ONLY || fit.beats_bursts < 0.0;
-        let no_bucket = self.bucket.is_none_or(no_better);
+        if queue.is_none() && waits_in_queue(&beside) {
+            return match beside.peak {
+                peak if peak >= AT_PEAK => Between::Queue,
+                peak if peak < EXCEEDED => Between::Aqm,
+                _ => Between::Unclear,
+            };
+        }
+        let hardly_waited = beside.excess < HARDLY_WAITED;
+        if queue.is_none() || hardly_waited {
+            return self.without_queue(&beside, hardly_waited);
+        }
+        let needed = match queue {
+            Some(queue) if queue.explained >= SURE_QUEUE => SURELY_BY_DELAY,
+            _ => BY_DELAY,
+        };
         // Where a queue delays packets, a managed one drops at about the same delays as chance, but it
         // drops nothing while it is empty.
-        let hardly_waited = beside.excess < HARDLY_WAITED;
-        let not_managed = queue.is_none()
-            || hardly_waited
-            || beside.empty.is_some_and(|empty| empty >= OFTEN_EMPTY);
-        let by_chance = no_bucket && not_managed && beside.losses >= FEW;
-        match (beside.rank - 0.5) / DEVIATION * losses.sqrt() {
-            deviations if (deviations < BY_CHANCE || hardly_waited) && by_chance => {
+        let often_empty = beside.empty.is_some_and(|empty| empty >= OFTEN_EMPTY);
+        match beside.deviations() {
+            deviations if deviations >= needed => Between::Aqm,
+            deviations if deviations < BY_CHANCE && often_empty && self.is_by_chance(&beside) => {
                 Between::RandomLoss
-            }
-            deviations if deviations >= BY_DELAY && queue.is_some() && !hardly_waited => {
-                Between::Aqm
             }
             _ => Between::Unclear,
         }
+    }
+
+    /// What follows where no packets wait in a queue when others are lost.
+    fn without_queue(&self, beside: &Beside, hardly_waited: bool) -> Between {
+        let shared = self.shared.unwrap_or(0.0);
+        if beside.excess < FLAT && beside.losses >= FEW && shared >= SHARED_GAIN {
+            return Between::Policer;
+        }
+        // Where packets wait, though no model says why, a managed queue may have dropped at random.
+        let median = self
+            .transit
+            .map_or(0.0, |transit| transit.median - transit.least);
+        let at_any_delay = hardly_waited || beside.deviations() < BY_CHANCE && median < LONG_WAIT;
+        match at_any_delay && shared < SHARED_DOUBT && self.is_by_chance(beside) {
+            true => Between::RandomLoss,
+            false => Between::Unclear,
+        }
+    }
+
+    /// Whether no bucket explains enough losses to call them chance.
+    fn is_by_chance(&self, beside: &Beside) -> bool {
+        let no_better = |fit: BucketFit| fit.explained < BY_CHANCE_ONLY || fit.beats_bursts < 0.0;
+        self.bucket.is_none_or(no_better) && beside.losses >= FEW
     }
 
     /// How sure the verdict is, 0 to 1; `None` where that was not measured.
@@ -245,8 +288,18 @@ impl Fits {
                 let bucket = self.explaining_bucket();
                 bucket.is_some_and(|fit| fit.explained >= WELL_EXPLAINED)
             }
-            Between::Aqm => queue.is_some_and(|queue| queue.explained >= SURE_QUEUE),
+            Between::Aqm => {
+                let beside = self
+                    .beside
+                    .is_some_and(|beside| beside.deviations() >= BY_DELAY);
+                beside && queue.is_some_and(|queue| queue.explained >= SURE_QUEUE)
+            }
             _ => false,
         }
     }
+}
+
+/// Whether packets beside the losses waited for long, and longer than others.
+fn waits_in_queue(beside: &Beside) -> bool {
+    beside.excess > LONG_WAIT && beside.losses >= FEW && beside.deviations() >= BY_DELAY
 }

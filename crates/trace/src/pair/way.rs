@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::change::Changes;
 use super::clock::Clocks;
-use super::fit::{self, LEAST_LOSSES, beside, bucket};
+use super::fit::{self, LEAST_LOSSES, beside, bucket, gain_of_unseen_users};
 use super::group::{Group, groups, receiver};
 use super::joined::Joined;
 use super::passage::Passage;
@@ -127,11 +127,13 @@ fn fits(passages: &[Passage], transit: Option<Transit>) -> Fits {
     let least = transit.map_or(0.0, |transit| transit.least);
     let waiting = waiting::fit(window, least);
     let beside = beside(window, least, waiting.as_ref());
+    let bucket = bucket(window, least, waiting.as_ref(), beside.as_ref());
     Fits {
+        shared: gain_of_unseen_users(window),
         lost: passages.iter().filter(|passage| passage.lost()).count(),
         packets: passages.len(),
         fitted: window.len(),
-        bucket: bucket(window, least, waiting.as_ref(), beside.as_ref()),
+        bucket,
         waiting,
         beside,
         transit,

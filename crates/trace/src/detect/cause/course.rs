@@ -16,6 +16,8 @@ const CROWDED: f64 = 0.005;
 const CROWDED_SHARE: f64 = 0.2;
 /// Packets that arrive as fast as the transfer goes on average, within this factor, left a bottleneck.
 const SATURATED: f64 = 1.6;
+/// Within this factor the bottleneck was busy nearly all the time.
+const BUSY: f64 = 1.15;
 /// Trains of packets that such a capacity rests on.
 const TRAINS: usize = 8;
 
@@ -51,6 +53,9 @@ pub struct Course {
     pub waiting: f64,
     /// Whether packets waited before a bottleneck.
     pub queued: bool,
+    /// Whether that bottleneck was busy nearly all the time: then a receive window that is full is full of what waits
+    /// there, and a larger one would make the transfer no faster.
+    pub busy: bool,
     /// Whether they may have waited there, though too short to be sure.
     pub might_be_queued: bool,
 }
@@ -73,13 +78,17 @@ impl Course {
         let rounds = duration / median;
         let waiting = median - base;
         let capacity = metrics.train_rate.zip(metrics.goodput_bps());
-        let saturated = capacity.is_some_and(|(capacity, goodput)| {
-            capacity.trains >= TRAINS && capacity.bps < SATURATED * goodput
-        });
+        let within = |factor: f64| {
+            capacity.is_some_and(|(capacity, goodput)| {
+                capacity.trains >= TRAINS && capacity.bps < factor * goodput
+            })
+        };
+        let saturated = within(SATURATED);
         let share = |nanos: u64| (seconds(nanos) / duration).min(1.0);
         let crowded = CROWDED.max(CROWDED_SHARE * base);
         // What passed before the capture is in the time that the sender took to answer, with what it waited itself.
         let behind = seconds(rtt.median) - least;
+        let stands = waiting >= STANDING.max(STANDING_SHARE * base);
         Some(Self {
             duration,
             rounds,
@@ -90,7 +99,8 @@ impl Course {
             repairing: share(held.repairing),
             base,
             waiting,
-            queued: saturated && waiting >= STANDING.max(STANDING_SHARE * base)
+            busy: within(BUSY) && stands,
+            queued: saturated && stands
                 || waiting >= crowded && (there.is_none() || behind >= crowded),
             might_be_queued: saturated && waiting >= HARDLY || waiting >= crowded,
         })

@@ -13,6 +13,7 @@ mod lanes;
 mod limiter;
 mod managed;
 mod missed;
+mod network;
 mod receiver;
 mod repair;
 mod scope;

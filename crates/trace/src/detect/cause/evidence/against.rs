@@ -340,7 +340,18 @@ impl Case<'_> {
     }
 
     fn no_receive_window(&self) -> Option<Sentence> {
-        let course = self.course.filter(|course| course.window < LESS)?;
+        let course = self.course?;
+        if course.window >= LESS {
+            let fills_it = course.busy && self.is_in_network();
+            return fills_it.then(|| {
+                let share = percent(course.window);
+                format!(
+                    "It was full for {share} of the time, of data that waited in the queue: a larger one makes the queue longer, \
+                     and the transfer no faster."
+                )
+                .into()
+            });
+        }
         self.summary.tally.window_known.then(|| {
             if course.window == 0.0 {
                 "The receive window always left room for another packet.".into()
