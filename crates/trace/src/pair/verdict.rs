@@ -46,11 +46,12 @@ impl Between {
     pub fn confidence(self, strong: bool) -> Option<f64> {
         match (self, strong) {
             (Self::Policer, true) => Some(0.98),
+            (Self::Queue, true) => Some(0.97),
             (Self::Aqm, true) => Some(0.96),
-            (Self::Queue, true) => Some(0.9),
-            (Self::Policer | Self::Aqm, false) | (Self::ShaperBurst, true) => Some(0.89),
-            (Self::Queue, false) => Some(0.88),
-            (Self::RandomLoss, _) => Some(0.71),
+            (Self::Policer | Self::Aqm, false) => Some(0.95),
+            (Self::RandomLoss, _) => Some(0.94),
+            (Self::ShaperBurst, true) => Some(0.89),
+            (Self::Queue, false) => Some(0.83),
             (Self::ShaperBurst, false) => Some(0.67),
             (Self::Nothing | Self::Delay | Self::Unclear, _) => None,
         }
@@ -198,7 +199,9 @@ impl Fits {
             if queue.is_none() && fit.tolerates_bursts() {
                 return Between::ShaperBurst;
             }
-            if queue.is_none() && waits_in_queue(&beside) && beside.peak >= AT_PEAK {
+            // Packets of connections whose paths differ take longer, too, but not by as much as a queue that is full.
+            let at_peak = waits_in_queue(&beside) && beside.peak >= AT_PEAK;
+            if queue.is_none() && at_peak && waited >= NO_DELAY {
                 return Between::Queue;
             }
             return match fit.held.unwrap_or(waited) {
