@@ -90,7 +90,7 @@ section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a li
     "from-vlan": "number or pair", "none", "The VLAN tags that its packets have, likewise: `\"100\"`, or the outer and the inner one, `\"100.200\"`.";
 }
 section! { IMPORT = "[[import]]", "Files of subscribers and of nodes. A CSV file of subscribers has one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,parent,down,up,addresses,vlan,qinq,pppoe`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates, below the node that `Parent Node` names if there are nodes. Lines that begin with `#` are comments.";
-    "csv": "path", "", "The CSV file, relative to the folder of this file. It may be left out beside `network`.";
+    "csv": "path", "", "The CSV file, relative to the folder of this file. It is needed unless `network` is set.";
     "network": "path", "none", "LibreQoS's network.json: its nodes become nodes here, with their names and parents. Virtual nodes are left out; their children belong to the node above.";
     "plan": "name", "none", "The plan of lines without a plan. Rates in the CSV file count before the plan's.";
     "lenient": "true or false", "false", "Skips lines with mistakes and lists them, where otherwise nothing is applied. The subscribers of skipped lines are not limited, also if they were before. Of LibreQoS's form a device is skipped, or a whole circuit if an address belongs to another subscriber. `--lenient` of `check`, `up`, `run` and `reload` does this for all files.";
@@ -122,7 +122,7 @@ section! { USAGE = "[usage]", "Counts the bytes that each subscriber used in its
 
 section! { WATCH = "[watch]", "Watches the flows of subscribers: round-trip times on both sides of the gate, segments of TCP that are sent again, and a score of 0 to 100 by IETF's draft on Quality of Outcome. Not on DPDK.";
     "flows": "number", "65536", "Most flows that are watched at a time, 1,024 to 16,777,216. Beyond that the flow without packets for the longest time is forgotten. A flow takes about 300 bytes, which are allocated at once.";
-    "p50": "two times", "[\"50ms\", \"400ms\"]", "The median of round trips on the subscriber's side: up to the first it costs no score, from the second on nothing is left of it.";
+    "p50": "two times", "[\"50ms\", \"400ms\"]", "The median of round trips on the subscriber's side. Up to the first time it costs no score. From the second time on the score is 0.";
     "p95": "two times", "[\"100ms\", \"600ms\"]", "Their 95th percentile, likewise.";
     "again": "two numbers", "[1, 10]", "The share of segments that are sent again, in per cent, likewise.";
 }
