@@ -88,14 +88,17 @@ test("a tap's capture opens in Analyse, and is judged there", async () => {
 test("a run is stopped, and another is started beside the first", async () => {
   await onLab({ hash: "#view=lab&scenario=policer-or-shaper" }, async (page) => {
     await run(page);
+    const text = await page.inputValue("textarea");
+    // Long enough that it does not end before it is stopped.
+    const long = text.replace(/^duration = .*$/m, 'duration = "30min"');
+    assert.notEqual(long, text);
+    await page.fill("textarea", long);
+    await page.waitForSelector("button.primary:not([disabled])");
     await page.click("button.primary");
     await page.click("text=Stop");
     await page.waitForSelector("button.primary:not([disabled])");
     assert.equal(await page.locator(".run").count(), 1);
-    await page.fill(
-      "textarea",
-      (await page.inputValue("textarea")).replace(/^title = .*$/m, 'title = "Again"'),
-    );
+    await page.fill("textarea", text.replace(/^title = .*$/m, 'title = "Again"'));
     await page.waitForFunction(() =>
       document.querySelector(".scenario [role=status]")?.textContent.startsWith("Again"),
     );
