@@ -32,7 +32,7 @@ pub(crate) fn put(
     maps.update(MAP, &key, &record.into_bytes())
 }
 
-/// The longest time, in nanoseconds, that a rate is told after packets ceased.
+/// The longest time, in nanoseconds, for which a rate is reported after the last packet.
 const FRESH: u64 = 1_000_000_000;
 
 /// What a node knows at a time of the packets' clock.

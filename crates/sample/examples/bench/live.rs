@@ -53,7 +53,7 @@ impl Packets {
         })
     }
 
-    /// Makes so many, and returns when all have gone. The thread must be in the interfaces' namespace.
+    /// Makes this number of packets, and returns when all have gone. The thread must be in the interfaces' namespace.
     pub fn send(&self, packets: u32) -> io::Result<()> {
         let mut context = libbpf_sys::xdp_md {
             data_end: self.frame.len() as u32,

@@ -26,7 +26,7 @@ const MOST_SEGMENT: usize = 256 << 20;
 const MICROSECONDS: u64 = 8_000_000;
 /// A rendition is chosen if it needs no more than this share of the rate at which the last segments came.
 const SAFE: f64 = 0.8;
-/// So many segments tell that rate.
+/// That rate is measured over this number of segments.
 const REMEMBERED: usize = 3;
 
 /// What a viewer of adaptive video has.

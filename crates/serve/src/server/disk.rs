@@ -60,7 +60,7 @@ impl Drop for Block {
     }
 }
 
-/// Up to so many bytes, at most [`BLOCK`], if they are in memory; fewer if only the first of them are. None at the end of the file.
+/// Up to this number of bytes, at most [`BLOCK`], if they are in memory; fewer if only the first of them are. None at the end of the file.
 /// `None` if the disk must be waited for, or if the file system cannot tell: tmpfs and some of networks.
 pub(super) fn read_now(file: &File, offset: u64, count: usize) -> Option<Bytes> {
     if count <= BLOCK / 4 {
@@ -87,7 +87,7 @@ fn at_once(file: &File, offset: u64, buffer: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// So many bytes, or fewer at the end of the file, read by a thread that may wait for the disk.
+/// This number of bytes, or fewer at the end of the file, read by a thread that may wait for the disk.
 pub(super) fn read(file: Arc<File>, offset: u64, count: usize) -> JoinHandle<io::Result<Bytes>> {
     tokio::task::spawn_blocking(move || {
         let mut buffer = vec![0; count];

@@ -12,7 +12,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// So many connections are open now. Returns whether memory should be given back.
+    /// Notes how many connections are open now. Returns whether memory should be given back.
     pub fn is_left(&mut self, open: usize) -> bool {
         self.most = self.most.max(open);
         let left = self.most >= MANY && open <= self.most / 2;

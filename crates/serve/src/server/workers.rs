@@ -32,7 +32,7 @@ fn without_privileges() {
 }
 
 impl Workers {
-    /// Starts so many; none leaves all connections to the caller's runtime.
+    /// Starts this number of threads; with 0, all connections stay in the caller's runtime.
     pub fn start(count: usize) -> io::Result<Self> {
         let workers = (0..count).map(|_| {
             let runtime = Builder::new_current_thread()

@@ -41,7 +41,7 @@ fn offered(test: &str, shadow: bool) -> Option<(u32, Counters, u64)> {
             .update("test_time", &key, &now.to_ne_bytes())
             .unwrap();
         let program = ["tc_down", "xdp_down"][number as usize % 2];
-        // One of ten is of nobody.
+        // One packet of ten belongs to no subscriber.
         let frame = match number % 10 {
             0 => frame([192, 0, 2, 9], 1, 1_000),
             _ => capable(number as u16 % 2),

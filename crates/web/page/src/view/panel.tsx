@@ -106,7 +106,7 @@ export function Panel(props: PanelProps) {
     if (!axis) {
       listen(plot.plot.over, { range: () => range.peek(), whole: () => whole, look, select });
       plot.plot.over.addEventListener("pointerenter", () => plot.setOver(true));
-      // A finger that is lifted stays where it was: what it touched is told then.
+      // A finger that is lifted stays where it was: its values are shown then.
       plot.plot.over.addEventListener("pointerleave", (event) => {
         if (event.pointerType !== "touch") plot.setOver(false);
       });
