@@ -21,7 +21,7 @@ PROGRAM = os.environ.get("TIDEGATE_PROGRAM", "tidegate")
 
 
 def captures(folder: Path, least: int) -> dict[Path, int]:
-    """Simulated downloads, of which a tenth lose packets: files of headers and their packets, until there are so many packets."""
+    """Simulated downloads, of which a tenth lose packets: files of headers and their packets, until they hold the wanted number of packets."""
     made: dict[Path, int] = {}
     while sum(made.values()) < least:
         out = folder / f"{len(made)}"

@@ -75,7 +75,7 @@ pub struct Beside {
     /// The share of losses that found the fitted queue nearly empty; `None` without a queue.
     pub empty: Option<f64>,
     /// The longest that a packet next to each loss waited, over the longest of all: the median over the losses. Near 1 where packets are
-    /// lost since a queue is full, whoever filled it.
+    /// lost because a queue is full, also where other traffic filled it.
     pub peak: f64,
 }
 
