@@ -254,7 +254,9 @@ fn wanted(method: &Method, path: &str) -> Option<Wanted> {
     match (method.as_str(), path, rest) {
         ("GET", "/access", _) => Some(Wanted::Access),
         ("GET", "/v1/status" | "/v1/subscribers" | "/v1/events", _) => Some(Wanted::State),
-        ("GET", _, Some(name)) if is_name(name) => Some(Wanted::State),
+        ("GET", _, Some(rest)) if is_name(rest.strip_suffix("/flows").unwrap_or(rest)) => {
+            Some(Wanted::State)
+        }
         ("PATCH", _, Some(name)) if is_name(name) => Some(Wanted::Change),
         ("DELETE", _, Some(rest)) => {
             let name = rest.strip_suffix("/set")?;
@@ -274,6 +276,10 @@ mod tests {
         assert_eq!(of("GET", "/v1/subscribers?limit=5"), Some(Wanted::State));
         assert_eq!(of("GET", "/v1/events?limit=5"), Some(Wanted::State));
         assert_eq!(of("GET", "/v1/subscribers/a%2Fb"), Some(Wanted::State));
+        assert_eq!(
+            of("GET", "/v1/subscribers/alice/flows?limit=5"),
+            Some(Wanted::State)
+        );
         assert_eq!(of("PATCH", "/v1/subscribers/alice"), Some(Wanted::Change));
         assert_eq!(
             of("DELETE", "/v1/subscribers/alice/set"),
@@ -285,6 +291,8 @@ mod tests {
             ("GET", "/metrics"),
             ("PATCH", "/v1/subscribers/"),
             ("PATCH", "/v1/subscribers/../stop"),
+            ("PATCH", "/v1/subscribers/alice/flows"),
+            ("GET", "/v1/subscribers/a/b/flows"),
             ("DELETE", "/v1/subscribers/alice"),
         ] {
             assert_eq!(of(method, path), None, "{method} {path}");

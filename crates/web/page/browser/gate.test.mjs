@@ -26,6 +26,17 @@ side = "core"
 [[interface]]
 name = "lan"
 side = "access"
+[watch]
+flows = 1024
+[[node]]
+name = "site"
+down = "50mbit"
+up = "10mbit"
+[[node]]
+name = "mast"
+parent = "site"
+down = "6mbit"
+up = "10mbit"
 [plan.home]
 down = "8mbit"
 up = "2mbit"
@@ -39,6 +50,7 @@ addresses = "192.0.2.16"
 [[subscriber]]
 name = "bob"
 plan = "home"
+parent = "mast"
 addresses = "192.0.2.17"
 `;
 
@@ -130,16 +142,18 @@ const onGate = (server, context, work) =>
     { hash: `#${server.address.split("#")[1]}`, ...context },
     work,
   );
-const row = (page, name) => page.locator(".gate tbody tr", { hasText: name });
+const ROWS = ".gate [aria-label=Subscribers] tbody tr";
+const row = (page, name) => page.locator(ROWS, { hasText: name });
 const mbit = (text) => Number(/([\d.]+) Mbit\/s/.exec(text)?.[1]);
 
 test("rates, drops and the heaviest subscribers are those of the gate", { skip }, async () => {
   await onGate(shown, {}, async (page) => {
-    await page.waitForFunction(() =>
-      /\d Mbit\/s of/.test(document.querySelector(".gate tbody tr")?.textContent),
+    await page.waitForFunction(
+      (rows) => /\d Mbit\/s of/.test(document.querySelector(rows)?.textContent),
+      ROWS,
     );
     await page.waitForTimeout(5000);
-    const rows = await page.$$eval(".gate tbody tr th", (heads) => heads.map((head) => head.textContent));
+    const rows = await page.$$eval(`${ROWS} th`, (heads) => heads.map((head) => head.textContent));
     assert.deepEqual(rows, ["alice", "bob"]);
     // What the gate itself counts in the meantime.
     const [early, begun] = [told("/v1/subscribers/alice").down, performance.now()];
@@ -153,7 +167,9 @@ test("rates, drops and the heaviest subscribers are those of the gate", { skip }
     assert.ok(Math.abs(drops / counted - 1) < 0.25, `${drops} shown, ${counted} counted`);
     await row(page, "alice").locator("button").press("Enter");
     await page.waitForSelector(".subscriber canvas");
-    await page.waitForFunction(() => document.querySelectorAll(".subscriber tbody tr").length === 4);
+    await page.waitForFunction(
+      () => document.querySelectorAll(".subscriber [aria-label=Queues] tbody tr").length === 4,
+    );
     assert.match(await page.textContent(".subscriber"), /This page only shows the gate.*--gate-change/);
     assert.equal(await page.locator("form.change").count(), 0);
     // The address names the subscriber, and brings it back.
@@ -161,16 +177,49 @@ test("rates, drops and the heaviest subscribers are those of the gate", { skip }
     await page.reload();
     await page.waitForSelector(".subscriber canvas");
     assert.equal(await page.textContent(".subscriber h2"), "alice");
-    await page.waitForFunction(() => document.querySelectorAll(".subscriber tbody tr").length === 4);
+    await page.waitForFunction(
+      () => document.querySelectorAll(".subscriber [aria-label=Queues] tbody tr").length === 4,
+    );
     await accessible(page);
+    // The gate watches four flows of hers, and the page shows what all of them get.
+    await page.waitForFunction(() => document.querySelectorAll(".flows tbody tr").length === 4);
+    await page.waitForFunction(() =>
+      [...document.querySelectorAll(".flows tbody td:nth-child(2)")].every((cell) =>
+        /\d Mbit/.test(cell.textContent),
+      ),
+    );
+    const flows = await page.$$eval(".flows tbody tr", (rows) =>
+      rows.map((row) => row.children[0].textContent),
+    );
+    assert.deepEqual(
+      flows.map((name) => /^udp 192\.0\.2\.16:(900\d) – 192\.0\.2\.1:\d+$/.exec(name)?.[1]).sort(),
+      ["9000", "9001", "9002", "9003"],
+    );
+    const rates = await page.$$eval(".flows tbody td:nth-child(2)", (cells) =>
+      cells.map((cell) => cell.textContent),
+    );
+    const together = rates.reduce((sum, text) => sum + Number(/([\d.]+) Mbit/.exec(text)[1]), 0);
+    assert.ok(Math.abs(together / wanted - 1) < 0.15, `${rates} of ${wanted}`);
     if (process.env.UPDATE_SCREENSHOTS) {
       await page.waitForTimeout(20_000);
       await page.setViewportSize({ width: 1440, height: 1000 });
       await page.waitForTimeout(2500);
       await page.screenshot({ path: resolve(root, "docs/img/page-gate.png"), fullPage: true });
     }
+    // Shared capacities: those above bob, with what passes there.
+    const nodes = await page.$$eval(".nodes tbody tr", (rows) => rows.map((row) => row.textContent));
+    assert.equal(nodes.length, 2);
+    for (const [i, head] of [
+      /^mastsite(.*) of 6\.00 Mbit\/s100 %/,
+      /^site-(.*) of 50\.0 Mbit\/s100 %/,
+    ].entries()) {
+      const [, passes] = head.exec(nodes[i]) ?? assert.fail(nodes[i]);
+      const rate = parseFloat(passes) * (passes.endsWith("kbit/s") ? 1e3 : 1e6);
+      // Bob is sent 1.14 Mbit/s.
+      assert.ok(0.5e6 < rate && rate < 2e6, passes);
+    }
     await page.fill(".gate input[type=search]", "bo");
-    await page.waitForFunction(() => document.querySelectorAll(".gate section tbody tr").length === 1);
+    await page.waitForFunction((rows) => document.querySelectorAll(rows).length === 1, ROWS);
   });
 });
 

@@ -90,6 +90,11 @@ export async function onPage({ browser, server }, context, work) {
     await page.goto(server.address + (context.hash ?? ""));
     await work(page);
     assert.deepEqual(wrong, []);
+  } catch (error) {
+    // What the page shows says more than where the test stood.
+    const shown = await page.evaluate(() => document.body.textContent.slice(0, 600)).catch(String);
+    error.message += `\nThe page showed: ${shown}\nIt complained of: ${wrong.join("; ") || "nothing"}`;
+    throw error;
   } finally {
     await own.close();
   }

@@ -22,9 +22,55 @@ interface Limited extends Counted {
   rate: number | null;
   queues?: Queue[];
 }
+/** What a line feels, where the gate watches flows. Times are milliseconds. */
+interface Trips {
+  p50_ms: number | null;
+  p95_ms: number | null;
+}
+interface Segments {
+  again_share: number | null;
+}
+export interface Line {
+  score: number | null;
+  access: Trips;
+  core: Trips;
+  down: Segments;
+  up: Segments;
+}
+interface Way {
+  passed_bytes: number;
+  excess_bytes: number;
+  again: number;
+  trip_ms: number | null;
+  queue: number;
+}
+export interface Flow {
+  protocol: string;
+  local: string;
+  local_port: number;
+  remote: string;
+  remote_port: number;
+  down: Way;
+  up: Way;
+}
+/** A part of the network that several subscribers share. */
+interface Load {
+  capacity: number;
+  rate: number;
+  share: number;
+  full: boolean;
+}
+export interface Node {
+  name: string;
+  parent?: string;
+  down: Load;
+  up: Load;
+}
 export interface Subscriber {
   name: string;
   plan: string;
+  parent?: string;
+  line?: Line;
   set: boolean;
   suspended: boolean;
   /** Why `plan` is in force instead of `base_plan`. */
@@ -47,6 +93,9 @@ export interface Status {
   down: Counted;
   up: Counted;
   unlimited: { reason: string; packets: number }[];
+  nodes?: Node[];
+  /** All lines together; missing where no flows are watched. */
+  line?: Line;
 }
 /** What happened to a subscriber, as the gate's log has it. */
 export interface Happened {
@@ -80,10 +129,20 @@ export interface QueueRates {
   excess: number;
 }
 
-/** The gate counts anew at most once a second, and most people do not read faster than this. */
+export interface FlowRates {
+  name: string;
+  flow: Flow;
+  down: number;
+  up: number;
+  excess: number;
+}
+
+/** The gate counts at most once a second, and most people do not read faster than this. */
 const INTERVAL_MS = 2000;
 /** Events of a subscriber that are shown. */
 const EVENTS = 20;
+/** Watched flows of a subscriber that are shown: those with the most bytes. */
+const FLOWS = 50;
 /** Points of time that are kept: five minutes. */
 const KEPT = 150;
 /** Subscribers that are asked for at a time: the most that the gate lists. Others are found by name. */
@@ -102,6 +161,8 @@ export const find = signal("");
 export const chosen = computed(() => linkedSubscriber.value ?? null);
 export const detail = signal<Subscriber | null>(null);
 export const queues = signal<QueueRates[]>([]);
+/** The watched flows of the subscriber, and how many it has; nothing where the gate watches none. */
+export const flows = signal<{ matched: number; shown: FlowRates[] } | null>(null);
 /** What happened to the subscriber, the latest first. */
 export const happened = signal<Happened[]>([]);
 export const trouble = signal<string | null>(null);
@@ -156,6 +217,7 @@ export class History {
 export let total = new History();
 let histories = new Map<string, History>();
 let before: { name: string; at: number; queues: QueueRates[] } | null = null;
+let flowsBefore: { at: number; flows: Map<string, Flow> } = { at: 0, flows: new Map() };
 
 /** What is known of a subscriber. */
 export function historyOf(name: string): History {
@@ -193,11 +255,43 @@ function took(one: Subscriber): QueueRates[] {
   return all;
 }
 
+/** A flow as a person names it. */
+function named({ protocol, local, local_port, remote, remote_port }: Flow): string {
+  const end = (address: string, port: number) =>
+    port === 0 ? address : `${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `${protocol} ${end(local, local_port)} – ${end(remote, remote_port)}`;
+}
+
+/** What the flows did since they were asked for last. One that is seen for the first time has no rate yet. */
+function flowed(all: Flow[]): FlowRates[] {
+  const at = seconds();
+  const { at: then, flows: old } = flowsBefore;
+  const rates = all.map((flow) => {
+    const name = named(flow);
+    const last = old.get(name);
+    const rate = (...counts: ((one: Flow) => number)[]) =>
+      last ? counts.reduce((sum, of) => sum + Math.max(of(flow) - of(last), 0) * 8, 0) / (at - then) : 0;
+    return {
+      name,
+      flow,
+      down: rate((one) => one.down.passed_bytes),
+      up: rate((one) => one.up.passed_bytes),
+      excess: rate(
+        (one) => one.down.excess_bytes,
+        (one) => one.up.excess_bytes,
+      ),
+    };
+  });
+  flowsBefore = { at, flows: new Map(rates.map(({ name, flow }) => [name, flow])) };
+  return rates;
+}
+
 async function look(): Promise<void> {
   const name = chosen.peek();
   const filter = find.peek();
   const query = `v1/subscribers?limit=${MOST}${filter ? `&name=${encodeURIComponent(filter)}` : ""}`;
-  const [gate, page, one, events] = await Promise.all([
+  const watches = name !== null && status.peek()?.line !== undefined;
+  const [gate, page, one, events, watched] = await Promise.all([
     ask<Status>("v1/status"),
     ask<Page>(query),
     name === null ? null : ask<Subscriber>(path(name)),
@@ -205,6 +299,7 @@ async function look(): Promise<void> {
     name === null
       ? []
       : ask<Happened[]>(`v1/events?limit=${EVENTS}&subscriber=${encodeURIComponent(name)}`).catch(() => []),
+    watches ? ask<{ matched: number; flows: Flow[] }>(`${path(name)}/flows?limit=${FLOWS}`) : null,
   ]);
   const at = seconds();
   total.add(at - gate.age_s, gate.down, gate.up);
@@ -222,6 +317,7 @@ async function look(): Promise<void> {
     detail.value = one;
     queues.value = one ? took(one) : [];
     happened.value = events.toReversed();
+    flows.value = watched && { matched: watched.matched, shown: flowed(watched.flows) };
   });
 }
 
@@ -267,6 +363,7 @@ export function choose(name: string | null): void {
     detail.value = null;
     queues.value = [];
     happened.value = [];
+    flows.value = null;
   });
   history.pushState(null, "", format({ view: "gate", ...(name === null ? {} : { subscriber: name }) }));
   if (name !== null) again();

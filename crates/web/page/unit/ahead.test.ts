@@ -82,6 +82,22 @@ test("a file that cannot be read is left to whoever reads it at once", async () 
   expect(ahead.take(0, new Uint8Array(4))).toBeNull();
 });
 
+test("parts that do not come are left to whoever reads at once", async () => {
+  const from = parts(new Blob([bytes]));
+  let asked = 0;
+  const next = () => (++asked > 1 ? new Promise<never>(() => {}) : from.next());
+  const ahead = new Ahead({ ...from, next }, 50);
+  await ahead.more();
+  expect(ahead.take(0, new Uint8Array(4))).toBe(4);
+  await ahead.more();
+  expect(ahead.waits).toBe(false);
+  // What came before is not lost.
+  expect(ahead.take(4, new Uint8Array(4))).toBe(4);
+  expect(ahead.take(1 << 20, new Uint8Array(4))).toBeNull();
+  await ahead.more();
+  expect(asked).toBe(2);
+});
+
 test("a file that is empty waits for nothing", async () => {
   const ahead = new Ahead(parts(new Blob([])));
   await ahead.more();

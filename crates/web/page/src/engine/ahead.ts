@@ -1,7 +1,10 @@
 // A file whose next bytes are fetched while the engine works on those that are here.
+import { within } from "./patience";
 
 /** The engine pauses when fewer bytes than this are left: a frame that does not end here has to be read by itself. */
 const LEFT = 64 << 10;
+/** Bytes that take longer than this to come are waited for no more: the engine reads them, and what follows, by itself. */
+const PATIENCE_MS = 5000;
 
 /** Where the parts of a file come from, in their order; one of no bytes is the last. */
 export interface Parts {
@@ -48,13 +51,17 @@ export class Ahead {
   private at = 0;
   private ended = false;
 
-  constructor(private readonly parts: Parts) {}
+  constructor(
+    private readonly parts: Parts,
+    private readonly patience = PATIENCE_MS,
+  ) {}
 
   /** Waits for the bytes that follow those that are here. */
   async more(): Promise<void> {
     if (this.ended) return;
-    const bytes = await this.parts.next();
-    this.ended = bytes.length === 0;
+    const bytes = await within(this.patience, this.parts.next());
+    this.ended = !bytes?.length;
+    if (!bytes) return;
     this.here.push({ from: this.to, bytes });
     this.to += bytes.length;
   }

@@ -1,18 +1,11 @@
 // The bytes of a file, one buffer after the other. A stream fills buffers that are used again and again: a browser takes longer to find memory
 // for new ones than to read a file that it has read before.
+import { within } from "./patience";
 
 /** Chromium 156 left a read of such a stream without an answer for ever, in 3 of 100 files of 100 MB. One that takes this long is given up. */
 const PATIENCE_MS = 1000;
 
 type Read = { done: boolean; value: Uint8Array<ArrayBuffer> | undefined };
-
-const waited = (ms: number) => {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<null>((done) => {
-    timer = setTimeout(() => done(null), ms);
-  });
-  return { late, end: () => clearTimeout(timer) };
-};
 
 export class Stream {
   private reader: ReadableStreamBYOBReader | null = null;
@@ -37,10 +30,8 @@ export class Stream {
     while (this.reader && bytes.length < room) {
       const { length } = bytes;
       const into = new Uint8Array(bytes.buffer, length);
-      const { late, end } = waited(this.patience);
       const read = this.reader.read(into, { min: room - length }) as Promise<Read>;
-      const found = await Promise.race([read, late]);
-      end();
+      const found = await within(this.patience, read);
       if (!found) {
         // The buffer is lost with the stream. What is in it is read again.
         this.end();

@@ -29,6 +29,8 @@ import {
 import { value } from "../units";
 import { Change } from "./change";
 import { Coded } from "./coded";
+import { Flows, felt } from "./flows";
+import { Nodes } from "./nodes";
 import { Panel } from "./panel";
 
 /** Subscribers in the table: more are found by name. */
@@ -95,6 +97,7 @@ function Facts() {
         .map(({ reason, packets }) => `${packets.toLocaleString("en")} ${reason.replaceAll("_", " ")}`)
         .join(", ") || "none",
     ],
+    ...(gate.line ? [["All lines", felt(gate.line)] satisfies [string, string]] : []),
     ["File", `${gate.file}, tidegate ${gate.version}`],
   ];
   return (
@@ -316,8 +319,10 @@ function One({ name }: { name: string }) {
       {one && (
         <p class="quiet">
           {terms(one)} Recognised by {one.matches.join(", ")}.
+          {one.parent ? ` It is below ${one.parent}.` : ""}
         </p>
       )}
+      {one?.line && <p>{felt(one.line)}</p>}
       {one && mayChange.value && <Change key={name} subscriber={one} />}
       {!mayChange.value && (
         <p class="quiet">
@@ -326,6 +331,7 @@ function One({ name }: { name: string }) {
       )}
       <Rate key={name} info={ONE} history={history} />
       {one && <Queues />}
+      {one && <Flows />}
       {one && <Events />}
     </article>
   );
@@ -357,6 +363,7 @@ export function Gate() {
       )}
       <Facts />
       {status.value && <Rate info={TOTAL} history={() => total} />}
+      <Nodes />
       {status.value && <Heaviest />}
       {chosen.value !== null && <One name={chosen.value} />}
     </div>
