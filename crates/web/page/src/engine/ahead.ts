@@ -4,7 +4,7 @@ import { within } from "./patience";
 /** The engine pauses when fewer bytes than this are left: a frame that does not end here has to be read by itself. */
 const LEFT = 64 << 10;
 /** Bytes that take longer than this to come are waited for no more: the engine reads them, and what follows, by itself. */
-const PATIENCE_MS = 5000;
+export const PATIENCE_MS = 5000;
 
 /** Where the parts of a file come from, in their order; one of no bytes is the last. */
 export interface Parts {
@@ -15,15 +15,14 @@ export interface Parts {
 }
 
 /** The parts that another worker fetches. `fetch` tells it where to send them. */
-export function fetched(fetch: (port: MessagePort) => void): Parts & { fail: () => void } {
+export function fetched(fetch: (port: MessagePort) => void): Parts {
   const { port1: port, port2 } = new MessageChannel();
   const parts: Uint8Array<ArrayBuffer>[] = [];
   let wake = () => {};
-  const add = (bytes: Uint8Array<ArrayBuffer>) => {
-    parts.push(bytes);
+  port.onmessage = ({ data }: MessageEvent<Uint8Array<ArrayBuffer>>) => {
+    parts.push(data);
     wake();
   };
-  port.onmessage = ({ data }: MessageEvent<Uint8Array<ArrayBuffer>>) => add(data);
   fetch(port2);
   return {
     next: async () => {
@@ -39,7 +38,6 @@ export function fetched(fetch: (port: MessagePort) => void): Parts & { fail: () 
       port.postMessage(null);
       port.close();
     },
-    fail: () => add(new Uint8Array()),
   };
 }
 

@@ -7,11 +7,11 @@ const BUFFERS = 3;
 /** A file, and where its bytes are wanted: a part of no bytes is the last one. Buffers that come back are filled again, and `null` ends it. */
 export type ToFetcher = { file: File; port: MessagePort };
 
-addEventListener("message", ({ data: { file, port } }: MessageEvent<ToFetcher>) => {
+const fetch = ({ data: { file, port } }: MessageEvent<ToFetcher>) => {
   const stream = new Stream(file);
   const free = Array.from({ length: BUFFERS }, () => new ArrayBuffer(ROOM));
   let fetching = false;
-  const fetch = async () => {
+  const fill = async () => {
     if (fetching) return;
     fetching = true;
     for (let buffer = free.pop(); buffer; buffer = free.pop()) {
@@ -26,12 +26,17 @@ addEventListener("message", ({ data: { file, port } }: MessageEvent<ToFetcher>) 
   port.onmessage = ({ data: buffer }: MessageEvent<ArrayBuffer | null>) => {
     if (buffer) {
       free.push(buffer);
-      void fetch();
+      void fill();
       return;
     }
     free.length = 0;
     stream.end();
     port.close();
   };
-  void fetch();
+  void fill();
+};
+
+// The page sends the port at which the engine asks.
+addEventListener("message", ({ data: port }: MessageEvent<MessagePort>) => {
+  port.onmessage = fetch;
 });
