@@ -274,6 +274,28 @@ for text in ["10mbit", "1.5 Mbit/s", "500kbit", "0bit", "18446744073709551615bit
 
 for scenario in (CORPUS.parent.parent / "crates/lab/scenarios").glob("*.toml"):
     write("scenario", scenario.name, scenario.read_bytes())
+# Archives of web pages: as Chromium's tools write them with initiators, as Playwright writes them, and times and sizes at their bounds.
+DOCUMENT = '"request":{"url":"https://a/","headersSize":300,"bodySize":0},"response":{"status":200,"headersSize":200,"bodySize":9800}'
+PAGE = '"pages":[{"id":"p","startedDateTime":"2026-02-28T23:59:59.9Z","pageTimings":{"onLoad":900}}]'
+
+
+def har(*entries):
+    return ('{"log":{' + PAGE + ',"entries":[' + ",".join("{" + one + "}" for one in entries) + "]}}").encode()
+
+
+def fetched(url, start, rest, size=5000):
+    return f'"pageref":"p","startedDateTime":"{start}","request":{{"url":"https://{url}"}},"response":{{"status":200,"_transferSize":{size}}},{rest}'
+
+
+FIRST = '"pageref":"p","startedDateTime":"2026-02-28T23:59:59.9Z","time":200,' + DOCUMENT
+PARSER = '"time":60,"timings":{"wait":40,"receive":10},"_initiator":{"type":"parser","url":"https://a/"}'
+SCRIPT = '"time":50,"timings":{"wait":40},"_initiator":{"stack":{"callFrames":[],"parent":{"callFrames":[{"url":"https://a/s.js"}]}}}'
+TWICE = '"time":260,"timings":{"dns":0,"connect":80,"ssl":60,"send":0,"wait":50,"receive":10}'
+write("har", "initiators", har(FIRST, fetched("a/s.js", "2026-03-01T00:00:00.02Z", PARSER), fetched("b/p", "2026-03-01T01:00:00.2+01:00", SCRIPT)))
+write("har", "handshakes", har(fetched("a/", "2026-02-28T23:59:59.9Z", TWICE), fetched("a/x", "2026-03-01T00:00:00.1Z", PARSER)))
+write("har", "bounds", har(FIRST, fetched("a/x", "9999-12-31T23:59:60.9-9999", '"time":1e308,"timings":{"wait":1e308}', "1e308")))
+write("har", "alone", b'{"log":{"entries":[{"startedDateTime":"2026-03-01T00:00:00Z",' + DOCUMENT.encode() + b"}]}}")
+write("har", "empty", b"")
 # Limits as routers write them, by vendor.
 LIMITS = {
     "ios": b"police 10000000 312500 625000 conform-action transmit exceed-action drop",

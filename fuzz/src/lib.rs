@@ -8,6 +8,7 @@
 mod capture;
 mod files;
 mod limiter;
+mod page;
 mod pair;
 mod router;
 mod video;
@@ -15,6 +16,7 @@ mod video;
 pub use capture::{analyse, packets, rate, read, wire};
 pub use files::{gate, scenario};
 pub use limiter::phantom;
+pub use page::har;
 pub use pair::pair;
 pub use router::router;
 pub use video::media;

@@ -20,6 +20,8 @@ pub const MOST_BYTES: u64 = 1 << 40;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     objects: Arc<[Object]>,
+    /// How long the browser works beside the network: before the first request, and after the last byte.
+    work: Nanos,
 }
 
 /// An object of a page.
@@ -77,6 +79,7 @@ impl Page {
         }
         Ok(Self {
             objects: objects.into(),
+            work: 0,
         })
     }
 
@@ -87,12 +90,22 @@ impl Page {
     /// before it was asked for. If it was asked for while that object arrived, it waits for the same share of its bytes.
     /// The time beyond is kept as the browser's work. A server took as long as the object waited longer
     /// than the quickest one of its host, which is taken for the round trip. Objects that were asked for after the page's
-    /// load event, came from the cache, or failed, are left out.
+    /// load event, came from the cache, or failed, are left out. The time from the page's beginning to its first request, and from
+    /// the last byte to the load event, is work of the browser that ends the visit.
     ///
     /// # Errors
     /// If the text is not an archive, or no object is left.
     pub fn from_har(text: &str) -> Result<Self, String> {
-        Self::new(har::objects(text)?)
+        let (objects, work) = har::read(text)?;
+        Ok(Self {
+            work,
+            ..Self::new(objects)?
+        })
+    }
+
+    /// How long the browser works before the first request and after the last byte.
+    pub fn work(&self) -> Nanos {
+        self.work
     }
 
     /// The objects.
@@ -158,6 +171,7 @@ impl Drawn {
         }
         Page {
             objects: objects.into(),
+            work: 0,
         }
     }
 }

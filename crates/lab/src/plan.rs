@@ -447,6 +447,10 @@ pub struct AdaptivePlan {
     pub restart: Nanos,
     /// Bytes of a request.
     pub request: u32,
+    /// Bytes of what the player fetches before the first segment, one after the other: a manifest, the beginning of the stream.
+    pub preface: Vec<u64>,
+    /// How long the player works by itself before it asks for the first segment: scripts, decoders.
+    pub work: Nanos,
 }
 
 impl AdaptivePlan {

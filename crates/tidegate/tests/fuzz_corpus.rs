@@ -60,6 +60,11 @@ fn router() {
 }
 
 #[test]
+fn har() {
+    replay("har", targets::har);
+}
+
+#[test]
 fn scenario() {
     replay("scenario", targets::scenario);
 }

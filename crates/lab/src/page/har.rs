@@ -25,8 +25,8 @@ struct Entry<'a> {
     bytes: u64,
 }
 
-/// The objects of the first page.
-pub fn objects(text: &str) -> Result<Vec<Object>, String> {
+/// The objects of the first page, and how long the browser works beside them.
+pub fn read(text: &str) -> Result<(Vec<Object>, Nanos), String> {
     let archive: Value =
         serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let log = &archive["log"];
@@ -72,7 +72,20 @@ pub fn objects(text: &str) -> Result<Vec<Object>, String> {
         wait: nanos(entry.wait - quickest[&entry.host]),
         after: after(&entries[..index], entry),
     });
-    Ok(objects.collect())
+    Ok((objects.collect(), nanos(work(page, &entries))))
+}
+
+/// The browser's milliseconds from the page's beginning to the first request, and from the last byte to the load event.
+fn work(page: &Value, entries: &[Entry<'_>]) -> f64 {
+    let at = |key: &str| page["pageTimings"][key].as_f64();
+    let began = page["startedDateTime"].as_str().and_then(milliseconds);
+    let (Some(began), Some(loaded)) = (began, at("onLoad").filter(|&at| at > 0.0)) else {
+        return 0.0;
+    };
+    let requested = entries.iter().map(|entry| entry.start);
+    let first = requested.fold(f64::INFINITY, f64::min);
+    let last = entries.iter().map(|entry| entry.end).fold(began, f64::max);
+    (first - began).max(0.0) + (began + loaded - last).max(0.0)
 }
 
 /// What an entry waited for, among those before it.
@@ -131,11 +144,16 @@ fn entry<'a>(
         .ok_or_else(|| format!("{url}: `startedDateTime` is not a time of ISO 8601"))?;
     let time = |key: &str| value["timings"][key].as_f64().filter(|&time| time > 0.0);
     let receive = time("receive").unwrap_or(0.0);
-    let end = start
-        + value["time"]
-            .as_f64()
-            .filter(|&time| time > 0.0)
-            .unwrap_or(receive);
+    let whole = value["time"].as_f64().filter(|&time| time > 0.0);
+    // `connect` includes `ssl`. Playwright writes a sum of both as the time, so the parts are added here, if there are any before `wait`.
+    let parts = ["blocked", "dns", "connect", "send", "wait", "receive"];
+    let sum: f64 = parts.into_iter().filter_map(time).sum();
+    let counts_twice = time("ssl").is_some() && sum > 0.0;
+    let lasted = whole.map_or(
+        receive,
+        |whole| if counts_twice { whole.min(sum) } else { whole },
+    );
+    let end = start + lasted;
     let number = u16::try_from(hosts.len()).map_err(|_| "too many hosts")?;
     let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let asked = size(request, "headersSize") + size(request, "bodySize");

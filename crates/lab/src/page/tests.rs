@@ -69,6 +69,22 @@ fn objects_of_an_archive_wait_for_what_names_them() {
         ]
     );
     assert_eq!(page.bytes(), 116_000);
+    // The last byte came 350 ms after the page's beginning.
+    assert_eq!(page.work(), 550 * MILLISECOND);
+}
+
+/// Playwright adds the handshake of TLS to the time of a connection, which has it already (HAR 1.2, `timings`).
+#[test]
+fn a_handshake_that_is_counted_twice_ends_no_object_later() {
+    let twice = r#""time": 260,"#;
+    let parts = r#""timings": {"connect": 50, "ssl": 60, "wait": 50, "receive": 100}}"#;
+    let text = ARCHIVE.replacen(r#""time": 200,"#, twice, 1).replacen(
+        r#""timings": {"wait": 50, "receive": 100}}"#,
+        parts,
+        1,
+    );
+    let [page, wanted] = [&text[..], ARCHIVE].map(|text| Page::from_har(text).expect("an archive"));
+    assert_eq!(page, wanted);
 }
 
 #[test]

@@ -29,7 +29,20 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
         start: f.time("join")?.unwrap_or(2 * SECOND),
         restart: f.time("rejoin")?.unwrap_or(5 * SECOND),
         request: f.small_bytes("request", 1..=1_000_000)?.unwrap_or(300),
+        preface: f.raw("preface").map_or(Ok(Vec::new()), sizes)?,
+        work: f.time("work")?.unwrap_or(0),
     })
+}
+
+/// The sizes of a preface; the simulation checks their number.
+fn sizes(node: &Node) -> Result<Vec<u64>, Mistake> {
+    let Value::List(list) = &node.value else {
+        return Err(node.wrong("`preface` is a list of sizes, such as [\"3kB\", \"1kB\"]"));
+    };
+    let sizes = list
+        .iter()
+        .map(|node| node.quantity("preface", quantity::bytes));
+    sizes.collect()
 }
 
 /// The rates of a ladder.

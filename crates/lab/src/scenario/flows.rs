@@ -200,7 +200,14 @@ impl<'a> Flows<'a> {
                 ),
             };
             // Lists that are one value.
-            let names = ["path", "back", "aggregate", "per-aggregate", "ladder"];
+            let names = [
+                "path",
+                "back",
+                "aggregate",
+                "per-aggregate",
+                "ladder",
+                "preface",
+            ];
             if !names.contains(&key.text.as_str())
                 && !unknown
                 && number > 0

@@ -258,6 +258,8 @@ section! { ADAPTIVE = "traffic = { kind = \"adaptive\" }", "A whole video in seg
     "join": "time", "2s", "Video that the player needs before it begins, at most `buffer`.";
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out, at most `buffer`.";
     "request": "size", "300B", "Size of a request.";
+    "preface": "sizes", "none", "What the player fetches before the first segment, one after the other, such as `[\"3kB\", \"1kB\"]`: a handshake of TLS, a manifest, the beginning of the stream. This list is one value.";
+    "work": "time", "0s", "How long the player works by itself before it asks for the first segment.";
 }
 section! { WEB = "traffic = { kind = \"web\" }", "A browser that visits pages, one after the other, each over new connections. A visit ends when all objects of the page have arrived.";
     "kind": "a name", "", "The traffic.";

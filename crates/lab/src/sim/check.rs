@@ -386,6 +386,9 @@ fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {
 /// Most segments of a video.
 const MAX_SEGMENTS: u64 = 1_000_000;
 
+/// Most objects before an adaptive video.
+const MOST_BEFORE: usize = 100;
+
 fn check_adaptive(video: &AdaptivePlan) -> Result<(), RunError> {
     let rates = video.ladder.iter().map(|rate| rate.bits_per_second());
     let rates: Vec<u64> = rates.collect();
@@ -396,6 +399,14 @@ fn check_adaptive(video: &AdaptivePlan) -> Result<(), RunError> {
     ensure(
         video.segment > 0 && video.length > 0 && video.request > 0,
         || "a video, its segments and requests must not be empty".into(),
+    )?;
+    ensure(
+        video.preface.len() <= MOST_BEFORE
+            && video
+                .preface
+                .iter()
+                .all(|bytes| (1..=MOST_BYTES).contains(bytes)),
+        || format!("at most {MOST_BEFORE} objects come before a video, of 1 to {MOST_BYTES} bytes"),
     )?;
     ensure(video.segments() <= MAX_SEGMENTS, || {
         format!("a video has at most {MAX_SEGMENTS} segments: use longer ones")

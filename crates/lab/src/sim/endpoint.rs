@@ -96,10 +96,10 @@ impl Endpoints {
     }
 
     /// The application acts if its time has come.
-    pub fn on_application(&mut self, now: Nanos) {
+    pub fn on_application(&mut self, now: Nanos, record: &mut FlowRecord) {
         match self {
             Self::Tcp(tcp) => tcp.on_application(now),
-            Self::Web(web, _) => web.on_application(now),
+            Self::Web(web, _) => record.completions.extend(web.on_application(now)),
             Self::Datagrams { .. } => {}
         }
     }

@@ -360,7 +360,8 @@ impl<'a> Engine<'a> {
 
     /// The application's time has come.
     fn on_application(&mut self, index: usize) {
-        self.flows[index].ends.on_application(self.now);
+        let flow = &mut self.flows[index];
+        flow.ends.on_application(self.now, &mut flow.record);
         self.transmit(index, Side::Client);
         self.transmit(index, Side::Server);
         self.set_application(index);

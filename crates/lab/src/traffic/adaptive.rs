@@ -30,8 +30,9 @@ pub struct Adaptive {
     qualities: Vec<u64>,
     /// The segment that is fetched.
     fetch: Fetch,
-    /// Bytes of all segments that were asked for, and segments that the server has written.
+    /// Bytes of all that was asked for, the number of requests, and of answers that the server has written.
     asked: u64,
+    requests: u64,
     written: u64,
     /// Since when the player could ask for a segment.
     free: Nanos,
@@ -74,6 +75,7 @@ impl Adaptive {
             qualities: Vec::new(),
             fetch: Fetch::default(),
             asked: 0,
+            requests: 0,
             written: 0,
             free: start,
             waited: false,
@@ -104,7 +106,12 @@ impl Adaptive {
         }
     }
 
+    /// Asks for what comes next: a part of the preface, or a segment.
     fn ask(&mut self, now: Nanos, client: &mut Connection) {
+        if let Some(&bytes) = self.plan.preface.get(self.requests as usize) {
+            self.request(now, bytes, client);
+            return;
+        }
         let buffer = self.playback.buffered(now);
         let stalls = self.playback.stalls().len();
         let idle = now.saturating_sub(self.free);
@@ -120,6 +127,11 @@ impl Adaptive {
         let plays = self.plan.plays(self.qualities.len() as u64);
         let bits = u128::from(rate) * u128::from(plays);
         let bytes = u64::try_from(bits.div_ceil(8 * u128::from(SECOND))).unwrap_or(u64::MAX);
+        self.qualities.push(rate);
+        self.request(now, bytes, client);
+    }
+
+    fn request(&mut self, now: Nanos, bytes: u64, client: &mut Connection) {
         // The first request waits for the connection, and the viewer with it.
         let requested = match self.stage {
             Stage::Opening => self.fetch.requested,
@@ -131,7 +143,7 @@ impl Adaptive {
             first: None,
         };
         self.asked += self.fetch.bytes;
-        self.qualities.push(rate);
+        self.requests += 1;
         self.stage = Stage::Fetching;
         client.write(now, Bytes::new(self.plan.request.into()));
     }
@@ -139,9 +151,7 @@ impl Adaptive {
     /// Answers a request that has arrived completely.
     pub fn on_server(&mut self, now: Nanos, server: &mut Connection) {
         let request = u64::from(self.plan.request);
-        if self.written < self.qualities.len() as u64
-            && server.received() >= (self.written + 1) * request
-        {
+        if self.written < self.requests && server.received() >= (self.written + 1) * request {
             self.written += 1;
             server.write(now, Bytes::new(self.fetch.bytes));
         }
@@ -150,7 +160,13 @@ impl Adaptive {
     /// Plays what arrived, and goes on with the next segment.
     pub fn on_client(&mut self, now: Nanos, client: &mut Connection) -> Option<Completion> {
         match self.stage {
-            Stage::Opening if client.established() => self.ask(now, client),
+            Stage::Opening if client.established() => {
+                if self.plan.preface.is_empty() && self.plan.work > 0 {
+                    self.stage = Stage::Paused(now.saturating_add(self.plan.work));
+                    return None;
+                }
+                self.ask(now, client);
+            }
             Stage::Fetching => {}
             _ => return None,
         }
@@ -159,6 +175,13 @@ impl Adaptive {
             self.fetch.first.get_or_insert(now);
         }
         if received < self.asked {
+            return None;
+        }
+        let left = self.plan.preface.len().checked_sub(self.requests as usize);
+        if let Some(left) = left {
+            self.free = now;
+            let work = if left == 0 { self.plan.work } else { 0 };
+            self.stage = Stage::Paused(now.saturating_add(work));
             return None;
         }
         let done = self.qualities.len() as u64;
@@ -205,7 +228,8 @@ impl Adaptive {
 
     /// The results until this time.
     pub fn outcome(&self, now: Nanos) -> AdaptiveOutcome {
-        let arrived = self.qualities.len() - usize::from(self.stage == Stage::Fetching);
+        let fetches = self.stage == Stage::Fetching && !self.qualities.is_empty();
+        let arrived = self.qualities.len() - usize::from(fetches);
         AdaptiveOutcome {
             viewing: self.playback.clone().viewing(now),
             qualities: self.qualities[..arrived].to_vec(),

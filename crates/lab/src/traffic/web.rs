@@ -110,11 +110,11 @@ impl Web {
         }
     }
 
-    /// What is due by now.
-    pub fn on_application(&mut self, now: Nanos) {
+    /// What is due by now. Returns a visit that ended.
+    pub fn on_application(&mut self, now: Nanos) -> Option<Completion> {
         if self.visit.is_none() {
             if self.next.is_none_or(|at| at > now) {
-                return;
+                return None;
             }
             self.next = None;
             let page = match &self.plan.page {
@@ -125,10 +125,12 @@ impl Web {
         }
         while let Some(event) = self.visit.as_mut().and_then(|visit| visit.take_event(now)) {
             match event {
+                Event::Loaded => return self.end(now),
                 Event::Named(object) => self.ask(now, object),
                 Event::Ready { lane, object } => self.respond(now, lane, object),
             }
         }
+        None
     }
 
     /// The browser knows of an object.
@@ -269,7 +271,11 @@ impl Web {
             }
         }
         if visit.is_done() {
-            return self.end(now);
+            return if visit.is_loaded(now) {
+                self.end(now)
+            } else {
+                None
+            };
         }
         let host = lane.host;
         if was != (lane.ready, lane.outstanding) {

@@ -240,6 +240,8 @@ fn videos() -> impl Strategy<Value = Traffic> {
                     buffer,
                     start: (buffer as f64 * share) as u64,
                     restart: (buffer as f64 * (1.0 - share)) as u64,
+                    preface: vec![u64::from(request); (request % 3) as usize],
+                    work: buffer / 20,
                     request,
                 })
             },

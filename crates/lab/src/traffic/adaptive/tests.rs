@@ -20,6 +20,8 @@ fn video(rule: AdaptationRule) -> AdaptivePlan {
         start: 2 * SECOND,
         restart: 5 * SECOND,
         request: 300,
+        preface: Vec::new(),
+        work: 0,
     }
 }
 
@@ -77,6 +79,31 @@ fn the_first_segment_has_the_initial_quality() {
         let join = adaptive.viewing.join.expect("it began") as f64 / 1e9;
         assert!((6.0..6.5).contains(&join), "{join}");
     }
+}
+
+/// Each object of the preface takes a round trip of 20 ms, on the connection that is open.
+#[test]
+fn a_preface_and_the_player_s_work_delay_the_first_picture() {
+    let join = |preface: &[u64], work| {
+        let video = AdaptivePlan {
+            preface: preface.to_vec(),
+            work,
+            ..video(AdaptationRule::Throughput)
+        };
+        let flow = watch(video, 2_000_000, 100 * SECOND);
+        assert_eq!((flow.completions.len(), flow.open), (23, None));
+        let adaptive = flow.adaptive.expect("a video");
+        assert_eq!(adaptive.qualities.len(), 23);
+        adaptive.viewing.join.expect("it began")
+    };
+    let plain = join(&[], 0);
+    assert_eq!(join(&[], 300 * MILLISECOND), plain + 300 * MILLISECOND);
+    let before = join(&[1000, 100], 0) - plain;
+    assert!(
+        (44 * MILLISECOND..46 * MILLISECOND).contains(&before),
+        "{before}"
+    );
+    assert_eq!(join(&[1000, 100], SECOND), plain + before + SECOND);
 }
 
 #[test]

@@ -122,6 +122,37 @@ fn visits_follow_each_other_and_are_counted() {
     }
 }
 
+/// A visit ends with the load event of its archive, 200 ms after the last byte and 30 ms of work before the first request.
+#[test]
+fn the_browser_s_work_belongs_to_the_visit() {
+    let visit = |page| {
+        let web = WebPlan {
+            page: Pages::Same(page),
+            http: Http::Two,
+            handshake: 4000,
+            pause: SECOND,
+            visits: Some(2),
+        };
+        let flow = flow(Traffic::Web(web));
+        let plan = plan(vec![link("link", 20_000_000, 100)], vec![flow]);
+        let outcome = run(&plan, &mut |_| true).expect("a run");
+        let flow = outcome.flows.into_iter().next().expect("a flow");
+        assert_eq!((flow.completions.len(), flow.open), (2, None));
+        flow.completions
+            .into_iter()
+            .map(|one| one.end - one.start)
+            .collect::<Vec<_>>()
+    };
+    let archive = r#"{"log": {"pages": [{"startedDateTime": "2026-03-01T00:00:00.000Z", "pageTimings": {"onLoad": 330}}],
+        "entries": [{"startedDateTime": "2026-03-01T00:00:00.030Z", "time": 100, "request": {"url": "https://a.example/", "headersSize": 400},
+        "response": {"status": 200, "_transferSize": 50000}, "timings": {"wait": 40, "receive": 60}}]}}"#;
+    let worked = Page::from_har(archive).expect("an archive");
+    let plain = Page::new(worked.objects().to_vec()).expect("sound");
+    let [worked, plain] = [visit(worked), visit(plain)];
+    let wanted: Vec<_> = plain.iter().map(|time| time + 230 * MILLISECOND).collect();
+    assert_eq!(worked, wanted);
+}
+
 /// On a slow link the frames of HTTP/2 take turns, so that a small object does not wait for a large one before it.
 #[test]
 fn responses_take_turns() {

@@ -10,6 +10,8 @@ use crate::page::Page;
 /// Something that happens at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
+    /// The browser is ready with a page whose objects have all arrived.
+    Loaded,
     /// The browser knows of an object, and asks for it.
     Named(usize),
     /// A server has the response to a request that came over a connection, both by their indices.
@@ -34,6 +36,8 @@ pub struct Visit {
     events: BinaryHeap<Reverse<(Nanos, Event)>>,
     /// Objects that wait for a connection, by host.
     queues: BTreeMap<u16, VecDeque<usize>>,
+    /// Whether the browser works on what has arrived.
+    loading: bool,
 }
 
 impl Visit {
@@ -58,6 +62,7 @@ impl Visit {
             complete: 0,
             named: named.into_iter().map(sorted).collect(),
             events,
+            loading: false,
             queues: BTreeMap::new(),
             page,
         }
@@ -134,6 +139,17 @@ impl Visit {
         let is_complete = had < all && self.arrived[object] == all;
         self.complete += usize::from(is_complete);
         is_complete
+    }
+
+    /// All objects have arrived. Whether the browser is ready; otherwise it will be.
+    pub fn is_loaded(&mut self, now: Nanos) -> bool {
+        let work = self.page.work();
+        if work > 0 && !self.loading {
+            self.loading = true;
+            self.events
+                .push(Reverse((now.saturating_add(work), Event::Loaded)));
+        }
+        work == 0
     }
 
     /// Whether all objects have arrived.
