@@ -14,6 +14,11 @@ pub enum TestbedError {
         /// The step that failed.
         what: &'static str,
     },
+    /// The system lets users have no namespaces.
+    #[error(
+        "this user may not make namespaces: run this as root, or let users make them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
+    )]
+    UserNamespaces,
     /// There is no TUN driver.
     #[error("/dev/net/tun is missing: load the tun module, or give this container the device")]
     NoTun,

@@ -27,18 +27,22 @@ use crate::link::{Layer, Link, LinkPlan, LinkReport};
 use crate::namespace::Port;
 use crate::{TestbedError, join};
 use addresses::Addresses;
+use names::Names;
 use outside::Outside;
 use translation::Translation;
 
 pub use first::run_first;
 pub use rows::{ShellElementRow, ShellWindowRow};
+pub use user::{UserNamespaces, may_open_shells};
 
 mod addresses;
 mod first;
+mod names;
 mod outside;
 mod refusal;
 mod rows;
 mod translation;
+mod user;
 
 #[cfg(test)]
 mod tests;
@@ -76,6 +80,7 @@ pub struct Shell {
     net: File,
     addresses: Addresses,
     translation: Translation,
+    names: Option<Names>,
 }
 
 impl Shell {
@@ -99,6 +104,7 @@ impl Shell {
             net,
             addresses,
             translation,
+            names: None,
         })
     }
 
@@ -111,6 +117,20 @@ impl Shell {
     /// The shell's address in packets before they leave this machine.
     pub fn address(&self) -> IpAddr {
         self.addresses.shell.into()
+    }
+
+    /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback address, such as 127.0.0.53: passes
+    /// questions to the gateway on to it. Returns the gateway's address then, for [`run_first`].
+    ///
+    /// # Errors
+    /// If the gateway's port for names cannot be used.
+    pub fn answer_names(&mut self) -> Result<Option<IpAddr>, TestbedError> {
+        let text = std::fs::read_to_string(names::FILE).unwrap_or_default();
+        let Some(server) = names::loopback(&text) else {
+            return Ok(None);
+        };
+        self.names = Names::new(self.addresses.gateway, server)?;
+        Ok(Some(self.gateway()))
     }
 
     /// Runs a function in a new thread that is in the shell's network. Sockets that it opens stay there.
@@ -176,7 +196,7 @@ impl Shell {
     /// If the link has failed, or a capture could not be written.
     pub fn finish(self) -> Result<LinkReport, TestbedError> {
         let report = self.link.finish();
-        drop(self.translation);
+        drop((self.translation, self.names));
         report
     }
 }
@@ -229,6 +249,7 @@ fn gateway() -> Result<(Addresses, Port), TestbedError> {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => continue,
             Err(error) => return Err(TestbedError::system("make a TUN device")(error)),
         };
+        ip(&roomy(&addresses.name))?;
         let six = device.add_address_v6(addresses.gateway6, addresses::BITS6);
         addresses.has_six = six.is_ok();
         let port = Port::open(device, &addresses.name)?;
@@ -247,7 +268,7 @@ fn inside(addresses: &Addresses, mtu: u16) -> Result<(Port, File), TestbedError>
     let name = &addresses.name;
     let device =
         device(name, mtu, addresses.shell).map_err(TestbedError::system("make a TUN device"))?;
-    let mut commands = format!("link set lo up\nroute add default dev {name}\n");
+    let mut commands = roomy(name) + &format!("link set lo up\nroute add default dev {name}\n");
     if addresses.has_six {
         device
             .add_address_v6(addresses.shell6, addresses::BITS6)
@@ -259,16 +280,21 @@ fn inside(addresses: &Addresses, mtu: u16) -> Result<(Port, File), TestbedError>
 }
 
 /// A TUN device in the thread's namespace, up. It has no offloads, so that packets come as they would
-/// on a wire, with checksums. Its queue has room for everything that TCP sends at once.
+/// on a wire, with checksums.
 fn device(name: &str, mtu: u16, address: std::net::Ipv4Addr) -> io::Result<SyncDevice> {
     let device = DeviceBuilder::new()
         .name(name)
         .mtu(mtu)
-        .tx_queue_len(10_000)
         .ipv4(address, addresses::BITS, None)
         .enable(true)
         .build_sync()?;
     device.set_nonblocking(true).map(|()| device)
+}
+
+/// The command of `ip` that gives a device's queue room for everything that TCP sends at once. In a user's namespaces only netlink
+/// may do that.
+fn roomy(name: &str) -> String {
+    format!("link set dev {name} txqueuelen 10000\n")
 }
 
 /// Runs several commands of `ip` in the thread's namespace.

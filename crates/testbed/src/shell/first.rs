@@ -1,9 +1,12 @@
 //! The first process in a shell: it starts the program, passes signals on, and ends with it. Then the kernel ends all other
 //! processes of the shell.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
@@ -15,6 +18,7 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use super::names;
 use crate::TestbedError;
 
 /// Signals that are for the program.
@@ -24,11 +28,15 @@ const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// Runs a program as [`Shell::start`](super::Shell::start) has started this process: as process 1, which ends when its
 /// parent ends, whose number is that outside. Returns the program's exit code: 128 and its number if a signal ended it, 126
-/// or 127 if it cannot be started.
+/// or 127 if it cannot be started. `names` is where names are looked up that the machine looks up at a loopback address.
 ///
 /// # Errors
 /// If the system refuses anything, or if the parent has already ended.
-pub fn run_first(parent: u32, command: &mut Command) -> Result<i32, TestbedError> {
+pub fn run_first(
+    parent: u32,
+    names: Option<IpAddr>,
+    command: &mut Command,
+) -> Result<i32, TestbedError> {
     let failed = |what| move |error: Errno| TestbedError::system(what)(error.into());
     set_pdeathsig(Signal::SIGKILL).map_err(failed("stay with the parent process"))?;
     // It may have ended before.
@@ -37,6 +45,11 @@ pub fn run_first(parent: u32, command: &mut Command) -> Result<i32, TestbedError
         return Err(TestbedError::system("stay with the parent process")(gone));
     }
     processes().map_err(failed("show the shell's processes in /proc"))?;
+    if let Some(names) = names {
+        look_up(names).map_err(TestbedError::system(
+            "change /etc/resolv.conf for the shell",
+        ))?;
+    }
     // Handlers, because a program would inherit blocked or ignored signals.
     let awaited = PASSED_ON.iter().chain(&OF_THE_TERMINAL).chain(&[SIGCHLD]);
     let signals = Signals::new(awaited);
@@ -102,5 +115,34 @@ fn processes() -> nix::Result<()> {
     let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
     mount(none, "/", none, slave, none)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), proc, Some("proc"), flags, none)
+    match mount(Some("proc"), proc, Some("proc"), flags, none) {
+        // In a container whose /proc hides something, users see the processes outside instead.
+        Err(Errno::EPERM) => Ok(()),
+        result => result,
+    }
+}
+
+/// Lets programs look up names at this address instead of loopback addresses. Only the shell sees the file.
+fn look_up(address: IpAddr) -> io::Result<()> {
+    let text = std::fs::read_to_string(names::FILE)?;
+    let Some(text) = names::rewritten(&text, address) else {
+        return Ok(());
+    };
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let name = format!(".tidegate-{:?}", since.unwrap_or_default());
+    let path = std::env::temp_dir().join(name);
+    let mut file = File::create_new(&path)?;
+    let none = None::<&str>;
+    let shown = file.write_all(text.as_bytes()).and_then(|()| {
+        Ok(mount(
+            Some(&path),
+            names::FILE,
+            none,
+            MsFlags::MS_BIND,
+            none,
+        )?)
+    });
+    // The mount keeps it.
+    std::fs::remove_file(&path)?;
+    shown
 }

@@ -16,6 +16,7 @@ Examples:
   sudo tidegate shell delay 25ms -- tidegate shell bc-pqp 3mbit -- chromium --no-sandbox
   sudo tidegate shell link trace LTE.down up link trace LTE.up
   sudo tidegate shell home.toml --status     the elements of a scenario file
+  tidegate shell policer 3mbit -- ./my-test  without root
   sudo tidegate shell policer 3mbit -o results/ -- ./my-test
 
 With --output, the folder gets outside.pcap and inside.pcap, the packets of both directions before and
@@ -27,11 +28,13 @@ are written in the order in which packets from outside pass them. Delays hold pa
 directions; all others hold downloads, which come from outside. The words `up`, `down` and
 `both` change this for the elements after them.
 
-It needs root, /dev/net/tun, and the commands `ip` and `nft`. The exit code is that of the command.
+It needs /dev/net/tun, and the commands `ip` and `nft`. Without root it makes namespaces of the user, and
+reaches the network outside by the command `slirp4netns`, which ends TCP connections. The exit code is
+that of the command.
 docs/how-to/run-behind-a-limiter.md shows more.
 ";
 
-/// Run a shell or a command behind a limiter, a link or a delay, in real time; needs root.
+/// Run a shell or a command behind a limiter, a link or a delay, in real time.
 ///
 /// The command has a network of its own. Its packets pass the elements, and leave with this machine's
 /// addresses. Nothing else on this machine changes, and nothing stays when the command has ended.
@@ -64,4 +67,7 @@ pub struct Shell {
     /// This process is the first one in the shell of the process with this number
     #[arg(long, hide = true, value_name = "PROCESS")]
     pub inside: Option<u32>,
+    /// Where this shell looks up names that the machine looks up at a loopback address
+    #[arg(long, hide = true, value_name = "ADDRESS", requires = "inside")]
+    pub names: Option<std::net::IpAddr>,
 }

@@ -8,7 +8,6 @@ mod words;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
@@ -19,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::link::LinkReport;
-use tidegate_testbed::shell::{Shell, run_first};
+use tidegate_testbed::shell::{Shell, UserNamespaces, may_open_shells, run_first};
 
 use crate::cli::shell::Shell as Options;
 use crate::cli::{Common, RightsError};
@@ -36,7 +35,7 @@ const GATEWAY: &str = "TIDEGATE_SHELL_GATEWAY";
 pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     let (program, arguments) = program(&options.command);
     if let Some(parent) = options.inside {
-        let code = run_first(parent, Command::new(program).args(arguments));
+        let code = run_first(parent, options.names, Command::new(program).args(arguments));
         return Ok(code? as u8);
     }
     let mut path = match &options.elements[..] {
@@ -53,19 +52,39 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     if let Some(folder) = &folder {
         folder.tap(&mut path, options.snaplen);
     }
-    let shell = Shell::open(&path.plan).map_err(rights)?;
-    if !common.quiet {
-        resolver();
+    // Before any thread starts: a process with several cannot change its user's namespace.
+    let namespaces = match may_open_shells() {
+        true => None,
+        false => Some(UserNamespaces::enter().map_err(rights)?),
+    };
+    let mut shell = Shell::open(&path.plan).map_err(rights)?;
+    let (names, gateway) = match &namespaces {
+        None => (shell.answer_names().map_err(rights)?, None),
+        Some(namespaces) => (namespaces.names(), namespaces.machine()),
+    };
+    if namespaces
+        .as_ref()
+        .is_some_and(|one| !one.has_way_outside())
+        && !common.quiet
+    {
+        eprintln!(
+            "tidegate: nothing outside can be reached from this shell: without root, that takes the command slirp4netns. \
+             Install it, or run this as root"
+        );
     }
     // Before the command starts: otherwise Ctrl-C could end this process first.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     let mut first = Command::new("/proc/self/exe");
+    first.args(["shell", "--inside", &std::process::id().to_string()]);
+    if let Some(names) = names {
+        first.args(["--names", &names.to_string()]);
+    }
     first
-        .args(["shell", "--inside", &std::process::id().to_string(), "--"])
+        .arg("--")
         .arg(program)
         .args(arguments)
         .env(ELEMENTS, nested(&path.text))
-        .env(GATEWAY, shell.gateway().to_string());
+        .env(GATEWAY, gateway.unwrap_or(shell.gateway()).to_string());
     if options.command.is_empty() {
         first.env("PROMPT_COMMAND", prompt(&path.text));
     }
@@ -146,7 +165,9 @@ fn program(command: &[OsString]) -> (OsString, &[OsString]) {
 /// What is missing on this machine has an exit code of its own.
 fn rights(error: TestbedError) -> anyhow::Error {
     match error {
-        TestbedError::Rights { .. } | TestbedError::NoTun => RightsError(error.to_string()).into(),
+        TestbedError::Rights { .. } | TestbedError::NoTun | TestbedError::UserNamespaces => {
+            RightsError(error.to_string()).into()
+        }
         error => error.into(),
     }
 }
@@ -177,21 +198,4 @@ fn prompt(text: &str) -> String {
         "tidegate"
     };
     format!("PS1=\"[{text}] $PS1\"; unset PROMPT_COMMAND")
-}
-
-/// Says so if names cannot be looked up in the shell.
-fn resolver() {
-    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let servers = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("nameserver"));
-    let mut servers = servers
-        .filter_map(|server| server.trim().parse::<IpAddr>().ok())
-        .peekable();
-    if servers.peek().is_some() && servers.all(|server| server.is_loopback()) {
-        eprintln!(
-            "tidegate: names cannot be looked up in this shell: /etc/resolv.conf names a server on this machine \
-             that the shell does not reach. Name another server there"
-        );
-    }
 }

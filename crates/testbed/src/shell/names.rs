@@ -1,0 +1,306 @@
+//! Names in a shell. A server at a loopback address, such as 127.0.0.53, is not reached from there. So questions to the shell's
+//! gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the elements.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::pipe;
+
+use crate::TestbedError;
+
+/// Where programs find their servers.
+pub(super) const FILE: &str = "/etc/resolv.conf";
+/// The port of DNS, RFC 1035 §4.2.
+const PORT: u16 = 53;
+/// Questions that wait for an answer at a time, and connections. The oldest question gives way to a new one.
+const MOST_QUESTIONS: usize = 100;
+const MOST_CONNECTIONS: usize = 16;
+/// How long a server may take; programs ask again after 5 s, as a rule.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of a message.
+const MOST_BYTES: usize = 65_535;
+
+/// The addresses of a file's servers.
+fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
+    let lines = text.lines().filter_map(server);
+    lines.filter_map(|address| address.parse().ok())
+}
+
+fn server(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    (words.next() == Some("nameserver")).then(|| words.next())?
+}
+
+/// The first server of a file that is at a loopback address.
+pub(super) fn loopback(text: &str) -> Option<IpAddr> {
+    servers(text).find(IpAddr::is_loopback)
+}
+
+/// The file with another address for servers at loopback addresses; `None` if it has none.
+pub(super) fn rewritten(text: &str, address: IpAddr) -> Option<String> {
+    loopback(text)?;
+    let is_loopback = |line| {
+        server(line)
+            .and_then(|text| text.parse().ok())
+            .is_some_and(|ip: IpAddr| ip.is_loopback())
+    };
+    let lines = text.lines().map(|line| match is_loopback(line) {
+        true => format!("nameserver {address}\n"),
+        false => format!("{line}\n"),
+    });
+    Some(lines.collect())
+}
+
+/// Passes questions on, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// Closing it ends the thread.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Names {
+    /// Questions to a gateway, in the calling thread's network, go to this server. `None` if another program answers there.
+    pub(super) fn new(gateway: Ipv4Addr, server: IpAddr) -> Result<Option<Self>, TestbedError> {
+        Self::between((gateway, PORT).into(), (server, PORT).into())
+            .map_err(TestbedError::system("answer questions for names"))
+    }
+
+    fn between(gateway: SocketAddr, server: SocketAddr) -> io::Result<Option<Self>> {
+        let bind = || Ok((UdpSocket::bind(gateway)?, TcpListener::bind(gateway)?));
+        let (udp, tcp) = match bind() {
+            Ok(sockets) => sockets,
+            // A server that listens at all addresses answers by itself.
+            Err(error) if io::Error::kind(&error) == io::ErrorKind::AddrInUse => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        udp.set_nonblocking(true)?;
+        tcp.set_nonblocking(true)?;
+        let (stopped, stop) = pipe()?;
+        let mut desk = Desk {
+            udp,
+            tcp,
+            server,
+            stopped,
+            questions: Vec::new(),
+            connections: Arc::new(()),
+        };
+        let thread = thread::Builder::new()
+            .name("names".into())
+            .spawn(move || while desk.turn().is_ok() {})?;
+        Ok(Some(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        }))
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A question that waits for its answer: the socket over which it was passed on, who asked, and when.
+struct Question {
+    socket: UdpSocket,
+    from: SocketAddr,
+    at: Instant,
+}
+
+struct Desk {
+    udp: UdpSocket,
+    tcp: TcpListener,
+    server: SocketAddr,
+    stopped: OwnedFd,
+    questions: Vec<Question>,
+    /// Each connection holds it.
+    connections: Arc<()>,
+}
+
+impl Desk {
+    /// Waits for something, and does it. An error is the end.
+    fn turn(&mut self) -> io::Result<()> {
+        let wait = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut all = vec![
+            wait(self.stopped.as_fd()),
+            wait(self.udp.as_fd()),
+            wait(self.tcp.as_fd()),
+        ];
+        all.extend(
+            self.questions
+                .iter()
+                .map(|question| wait(question.socket.as_fd())),
+        );
+        // Questions without an answer are forgotten at the next turn.
+        poll(&mut all, PollTimeout::NONE)?;
+        let ready: Vec<bool> = all.iter().map(|one| one.any().unwrap_or(true)).collect();
+        drop(all);
+        if ready[0] {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut answers = ready[3..].iter();
+        self.questions.retain(|question| {
+            let has_answer = answers.next().copied().unwrap_or(false);
+            if has_answer {
+                // Whatever goes wrong, the program asks again.
+                let _ = answer(&self.udp, question);
+            }
+            !has_answer && question.at.elapsed() < PATIENCE
+        });
+        if ready[1] {
+            let _ = self.ask();
+        }
+        if ready[2]
+            && let Ok((stream, _)) = self.tcp.accept()
+        {
+            let (held, server) = (Arc::clone(&self.connections), self.server);
+            if Arc::strong_count(&held) <= MOST_CONNECTIONS + 1 {
+                let pass = move || {
+                    let _ = connection(stream, server);
+                    drop(held);
+                };
+                let _ = thread::Builder::new().name("name".into()).spawn(pass);
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a question on, over a socket of its own: by its port the answer is known.
+    fn ask(&mut self) -> io::Result<()> {
+        let mut buffer = [0; MOST_BYTES];
+        let (bytes, from) = self.udp.recv_from(&mut buffer)?;
+        let any: IpAddr = if self.server.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            std::net::Ipv6Addr::UNSPECIFIED.into()
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(self.server)?;
+        socket.set_nonblocking(true)?;
+        socket.send(&buffer[..bytes])?;
+        if self.questions.len() == MOST_QUESTIONS {
+            self.questions.remove(0);
+        }
+        self.questions.push(Question {
+            socket,
+            from,
+            at: Instant::now(),
+        });
+        Ok(())
+    }
+}
+
+fn answer(udp: &UdpSocket, question: &Question) -> io::Result<()> {
+    let mut buffer = [0; MOST_BYTES];
+    let bytes = question.socket.recv(&mut buffer)?;
+    udp.send_to(&buffer[..bytes], question.from).map(drop)
+}
+
+/// Questions and answers over TCP take turns, each after its length, RFC 1035 §4.2.2.
+fn connection(mut client: TcpStream, server: SocketAddr) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    let mut server = TcpStream::connect_timeout(&server, PATIENCE)?;
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+    }
+    loop {
+        message(&mut client, &mut server)?;
+        message(&mut server, &mut client)?;
+    }
+}
+
+fn message(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut length = [0; 2];
+    from.read_exact(&mut length)?;
+    let mut whole = length.to_vec();
+    whole.resize(2 + usize::from(u16::from_be_bytes(length)), 0);
+    from.read_exact(&mut whole[2..])?;
+    to.write_all(&whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUB: &str =
+        "# systemd-resolved\nnameserver 127.0.0.53\noptions edns0 trust-ad\nsearch example.org\n";
+
+    #[test]
+    fn servers_at_loopback_addresses_are_replaced() {
+        let gateway = "100.64.0.1".parse().unwrap();
+        let wanted = STUB.replace("127.0.0.53", "100.64.0.1");
+        assert_eq!(rewritten(STUB, gateway), Some(wanted));
+        let both = "nameserver ::1\nnameserver\t192.0.2.53 # office\n";
+        let wanted = "nameserver 100.64.0.1\nnameserver\t192.0.2.53 # office\n";
+        assert_eq!(rewritten(both, gateway).as_deref(), Some(wanted));
+        for plain in [
+            "",
+            "nameserver",
+            "nameserver 192.0.2.53\n",
+            "#nameserver 127.0.0.1\n",
+            "nameserver soon",
+        ] {
+            assert_eq!(rewritten(plain, gateway), None, "{plain}");
+        }
+    }
+
+    /// A server that answers each question with its bytes in reverse.
+    #[test]
+    fn questions_are_answered_over_udp_and_tcp() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = far.local_addr().unwrap();
+        let listener = TcpListener::bind(server).unwrap();
+        // A port that is free for both.
+        let free = UdpSocket::bind("127.0.0.2:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let names = Names::between(free, server).unwrap().unwrap();
+        assert!(Names::between(free, server).unwrap().is_none());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    let mut buffer = [0; 100];
+                    let (bytes, from) = far.recv_from(&mut buffer).unwrap();
+                    buffer[..bytes].reverse();
+                    far.send_to(&buffer[..bytes], from).unwrap();
+                }
+                let (mut stream, _) = listener.accept().unwrap();
+                for _ in 0..2 {
+                    let mut buffer = [0; 5];
+                    stream.read_exact(&mut buffer).unwrap();
+                    buffer[2..].reverse();
+                    stream.write_all(&buffer).unwrap();
+                }
+            });
+            for question in [&b"first"[..], b"second"] {
+                let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+                near.set_read_timeout(Some(PATIENCE)).unwrap();
+                near.send_to(question, free).unwrap();
+                let mut buffer = [0; 100];
+                let (bytes, from) = near.recv_from(&mut buffer).unwrap();
+                buffer[..bytes].reverse();
+                assert_eq!((&buffer[..bytes], from), (question, free));
+            }
+            let mut stream = TcpStream::connect(free).unwrap();
+            for _ in 0..2 {
+                stream.write_all(&[0, 3, 7, 8, 9]).unwrap();
+                let mut buffer = [0; 5];
+                stream.read_exact(&mut buffer).unwrap();
+                assert_eq!(buffer, [0, 3, 9, 8, 7]);
+            }
+        });
+        drop(names);
+        UdpSocket::bind(free).expect("nothing listens there any more");
+    }
+}
