@@ -40,6 +40,8 @@ static __always_inline void start(struct limiter *s, const struct plan *plan, u6
 static __always_inline void switch_plan(struct limiter *s, const struct plan *plan, const struct seat *seat, const u32 *granted,
 					u64 now)
 {
+	// All is saved before the first packet.
+	u64 saved = s->shape ? s->saved : plan->boost;
 	if (s->shape != plan->shape) {
 		start(s, plan, now, 0);
 	} else if (plan->scheme == PHANTOM && plan->size < s->size) {
@@ -50,7 +52,8 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 			bucket_refill(s, old, direct, s->size, now);
 			s->tokens = least(s->tokens, plan->size);
 		} else {
-			phantom_advance(s, old, direct, now);
+			phantom_advance(s, granted, old, direct, s->boost, now);
+			saved = s->saved;
 			// The old plan had no periods: count from time 0, as Queue::set_period of the limiter
 			// does. Or the new one has none: burst buckets begin empty.
 			if ((s->control == PAPER) != (plan->control == PAPER)) {
@@ -69,6 +72,8 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 	s->rate = plan->rate;
 	s->size = plan->size;
 	s->control = plan->control;
+	s->saved = least(saved, plan->boost);
+	s->boost = plan->boost;
 	s->shape = plan->shape;
 	s->plan = seat->plan;
 	s->version = seat->version;
@@ -246,7 +251,7 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		if (now < s->at)
 			now = s->at;
 		if (step == PLACE) {
-			now = phantom_advance(s, rate_of(&p->share, plan->rate), plan->direct, now);
+			now = phantom_advance(s, &p->share, rate_of(&p->share, plan->rate), plan->direct, plan->boost, now);
 			verdict = PLACE;
 			if (settle(s, shape, ~0U, &p->cursor)) {
 				place_flow(s, shape, p, now);

@@ -20,7 +20,7 @@ static __always_inline u64 rate_of(const u32 *granted, u64 rate)
 	return part | !part;
 }
 
-// The bytes of a time whose bits do not fit into 64 bits. The result is ENDLESS if it exceeds any queue or
+// The bytes of a time whose bits do not fit into 64 bits. The result is 2^62 if it exceeds any queue or
 // bucket; the remainder does not matter then.
 static __always_inline u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
 {
@@ -29,7 +29,7 @@ static __always_inline u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
 	u64 seconds = elapsed / 1000000000, rest = elapsed - seconds * 1000000000;
 	u64 many = rate * (seconds >> 12);
 	if (many >> 51)
-		return ENDLESS;
+		return 1ULL << 62;
 	u64 bits = (many << 12) + rate * (seconds & 4095);
 	u64 chunks = rest / 8000000, chunked = rate * chunks;
 	u64 thousands = chunked / 1000;

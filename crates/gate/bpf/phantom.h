@@ -480,11 +480,24 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	return PASS;
 }
 
+// Serves the queues with what the subscriber saved, and saves what it leaves unused. Nodes that are full give no boost.
+// Returns the bytes that the queues get.
+static __always_inline u64 boosted(struct limiter *s, const u32 *granted, u64 boost, u64 unused, u64 drained, u64 length)
+{
+	u64 is_whole = FRESH(*granted) >> SHARE_BITS, served = least(s->saved & -is_whole, length - drained);
+	s->saved = least(s->saved - served + unused, boost);
+	// What passes thanks to it is no surplus. Magic bytes may be among it.
+	s->base += least(served, s->passed_bytes - s->base);
+	return drained + served;
+}
+
 // Credits the bytes of the time that passed. Returns the time, which never goes back.
-static __always_inline u64 phantom_advance(struct limiter *s, u64 rate, u64 direct, u64 now)
+static __always_inline u64 phantom_advance(struct limiter *s, const u32 *granted, u64 rate, u64 direct, u64 boost, u64 now)
 {
 	struct share *root = s->shares;
-	u64 drained = least(meter_advance(s, rate, direct, now), root->length);
+	u64 bytes = meter_advance(s, rate, direct, now), drained = least(bytes, root->length);
+	if (boost)
+		drained = boosted(s, granted, boost, bytes - drained, drained, root->length);
 	root->length -= drained;
 	root->credit += drained;
 	if (!root->length)
@@ -568,7 +581,7 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, const u32 *granted, u64 *now,
 					 u32 number, u64 bytes, u32 ecn)
 {
-	u64 at = phantom_advance(s, rate_of(granted, plan->rate), plan->direct, *now);
+	u64 at = phantom_advance(s, granted, rate_of(granted, plan->rate), plan->direct, plan->boost, *now);
 	*now = at;
 	BELOW(number, QUEUES);
 	if (at >= s->due) {

@@ -118,6 +118,9 @@ struct limiter {
 			u8 third[sizeof(struct share) - 2 * sizeof(u64)];
 			u64 control;	// of the plan, for the same purpose
 			u64 base;	// passed_bytes at the latest look, less the surplus of that time
+			u8 fourth[sizeof(struct share) - 2 * sizeof(u64)];
+			u64 boost;	// of the plan, for the same purpose
+			u64 saved;	// bytes of the rate that were left unused and may serve the queues at once
 		};
 	};
 	union {
@@ -149,6 +152,7 @@ struct plan {
 	u16 node;	// of the network, that limiters are below; 0: none
 	u8 grain;	// they count there whenever their bytes pass a multiple of two to this power
 	u8 unused;
+	u64 boost;	// bytes that a subscriber may save; 0: none
 };
 
 // A capacity that limiters share, in one direction. The first cache line is written at each look, and by user space when

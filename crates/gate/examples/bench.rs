@@ -162,19 +162,10 @@ impl Bench {
         let cost = self.least("bench_gate", RUNS)?;
         println!("{name}unlimited_{subscribers} {cost:.1} ns");
         self.fill(0, subscribers, limiter("policer")?, gap)?;
-        for scheme in ["pqp", "bcpqp"] {
+        for scheme in ["pqp", "bcpqp", "boosted"] {
             self.fill(1, subscribers, limiter(scheme)?, gap)?;
             let before = [0, 1].map(|network| self.counted(network, subscribers));
-            let (mut costs, mut ratios) = ([f64::MAX; 2], Vec::new());
-            for _ in 0..TURNS {
-                let mut turn = [0.0; 2];
-                for (network, cost) in turn.iter_mut().enumerate() {
-                    self.pace(network as u32, subscribers, gap, 0)?;
-                    *cost = self.run("bench_gate", RUNS)?;
-                    costs[network] = costs[network].min(*cost);
-                }
-                ratios.push(turn[1] / turn[0]);
-            }
+            let (costs, ratio) = self.turns(subscribers, gap)?;
             for (network, before) in before.into_iter().enumerate() {
                 let (before, after) = (before?, self.counted(network as u32, subscribers)?);
                 let which = ["policer_beside_", ""][network];
@@ -186,11 +177,26 @@ impl Bench {
                 );
                 println!("{name}{which}{scheme}_passed_{subscribers} {part:.1} %");
             }
-            ratios.sort_by(f64::total_cmp);
-            let ratio = ratios[TURNS / 2];
             println!("{name}{scheme}_to_policer_{subscribers} {ratio:.2} times");
         }
         self.below(subscribers, gap, name)
+    }
+
+    /// Runs both networks in turn. Returns the least cost of a packet in each, and the median of the second one's over the
+    /// first one's.
+    fn turns(&mut self, subscribers: u32, gap: f64) -> Outcome<([f64; 2], f64)> {
+        let (mut costs, mut ratios) = ([f64::MAX; 2], Vec::new());
+        for _ in 0..TURNS {
+            let mut turn = [0.0; 2];
+            for (network, cost) in turn.iter_mut().enumerate() {
+                self.pace(network as u32, subscribers, gap, 0)?;
+                *cost = self.run("bench_gate", RUNS)?;
+                costs[network] = costs[network].min(*cost);
+            }
+            ratios.push(turn[1] / turn[0]);
+        }
+        ratios.sort_by(f64::total_cmp);
+        Ok((costs, ratios[TURNS / 2]))
     }
 
     /// Measures BC-PQP below nodes beside BC-PQP without.
@@ -201,24 +207,11 @@ impl Bench {
             let filled = self.fill(1, subscribers, limiter("bcpqp")?, gap);
             self.node = 0;
             filled?;
-            let (mut costs, mut ratios) = ([f64::MAX; 2], Vec::new());
-            for _ in 0..TURNS {
-                let mut turn = [0.0; 2];
-                for (network, cost) in turn.iter_mut().enumerate() {
-                    self.pace(network as u32, subscribers, gap, 0)?;
-                    *cost = self.run("bench_gate", RUNS)?;
-                    costs[network] = costs[network].min(*cost);
-                }
-                ratios.push(turn[1] / turn[0]);
-            }
-            ratios.sort_by(f64::total_cmp);
+            let (costs, ratio) = self.turns(subscribers, gap)?;
             let [without, with] = costs;
             println!("{name}bcpqp_beside_nodes_{depth}_{subscribers} {without:.1} ns");
             println!("{name}bcpqp_below_nodes_{depth}_{subscribers} {with:.1} ns");
-            println!(
-                "{name}bcpqp_below_nodes_{depth}_to_none_{subscribers} {:.2} times",
-                ratios[TURNS / 2]
-            );
+            println!("{name}bcpqp_below_nodes_{depth}_to_none_{subscribers} {ratio:.2} times");
         }
         Ok(())
     }
@@ -382,8 +375,9 @@ fn limiter(name: &str) -> Outcome<LimiterConfig> {
     Ok(match name {
         "policer" => PolicerConfig::new(rate, small)?.into(),
         "pqp" => queues(small)?.into(),
-        _ => queues(RATE)?
+        name => queues(RATE)?
             .with_burst_control(BurstControl::DEFAULT)
+            .with_boost(if name == "boosted" { RATE } else { 0 })
             .into(),
     })
 }

@@ -8,12 +8,14 @@ use tidegate_limiter::{ConfigError, LimiterConfig, PolicerConfig, Program, Rate,
 
 use crate::table::{Direction, Excess, Plan, PlanError};
 
+mod boost;
 mod rule;
 mod stored;
 mod template;
 #[cfg(test)]
 mod tests;
 
+pub use boost::Boost;
 pub use rule::FlowRule;
 pub use template::{PlanTemplate, Template};
 
@@ -75,6 +77,9 @@ pub enum LimitsError {
         /// In bytes.
         size: u64,
     },
+    /// More than [`Boost::MOST`].
+    #[error("`boost` comes to {0} bytes at this rate, and may be at most {most}", most = Boost::MOST)]
+    Boost(u64),
     /// A round-trip time above [`Template::MAX_RTT`].
     #[error("`rtt` must be at most {}s", Template::MAX_RTT / 1_000_000_000)]
     Rtt,
@@ -89,6 +94,7 @@ impl LimitsError {
             Self::Plan(error) => error.key(),
             Self::Rule(_) => "rule",
             Self::Small { key, .. } => key,
+            Self::Boost(_) => "boost",
             Self::Rtt => "rtt",
         }
     }

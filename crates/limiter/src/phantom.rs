@@ -78,8 +78,12 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     thresholds: (u64, u64),
     /// Bytes that passed so far, except those that the root does not know of.
     passed: u64,
-    /// These at the latest look, less the surplus of that time.
+    /// These at the latest look, less the surplus of that time, and those since that saved bytes served.
     base: u64,
+    /// Bytes of the rate that were left unused and may serve the queues at once, and the most of them, see
+    /// [`PhantomQueuesConfig::with_boost`].
+    saved: u64,
+    boost: u64,
     /// Rate, thresholds and marking level, if only a share of them is in use.
     whole: Option<Box<Terms>>,
     placement: Placement<QUEUES>,
@@ -123,6 +127,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             mark_each: 0,
             passed: 0,
             base: 0,
+            saved: config.boost(),
+            boost: config.boost(),
             share: Share::WHOLE,
             whole: None,
             placement: Placement::NOBODY,
@@ -165,11 +171,18 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         self.due = if control.is_some() { 0 } else { Nanos::MAX };
     }
 
+    /// Another limit of what may be saved, see [`PhantomQueuesConfig::with_boost`]. What is saved beyond it is lost.
+    pub fn set_boost(&mut self, boost: u64) {
+        self.boost = boost;
+        self.saved = self.saved.min(boost);
+    }
+
     /// Uses this share of the rate from the latest packet on, see [`Hierarchy`](crate::Hierarchy).
     #[inline]
     pub fn set_share(&mut self, share: Share) {
         if share != self.share {
-            self.advance(self.ahead.latest);
+            // Saved bytes serve the queues only when a packet comes.
+            self.give(self.ahead.latest);
             self.take_share(share);
         }
     }
@@ -420,7 +433,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     #[inline]
     fn look_ahead(&mut self) {
         let (ahead, root) = (&mut self.ahead, &self.tree.shares[0]);
-        if !self.fair || self.paper || root.weight == 0 {
+        // Saved bytes serve the queues at each packet.
+        if !self.fair || self.paper || root.weight == 0 || self.saved > 0 {
             ahead.event = 0;
             return;
         }
@@ -480,15 +494,38 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     /// Brings the root up to date.
     #[inline]
     fn advance(&mut self, now: Nanos) {
+        let unused = self.give(now);
+        if self.boost > 0 {
+            self.serve_saved(unused);
+        }
+        if self.tree.backlog() == 0 {
+            self.meter.forget();
+        }
+    }
+
+    /// Gives the bytes of the rate to the root. Returns those that it has no use for.
+    #[inline]
+    fn give(&mut self, now: Nanos) -> u64 {
         let root = &mut self.tree.shares[0];
         let added = std::mem::take(&mut self.ahead.added);
         root.length += added;
         self.passed += added;
         let bytes = self.meter.advance(now);
-        self.tree.give(bytes);
-        if self.tree.backlog() == 0 {
-            self.meter.forget();
+        self.tree.give(bytes)
+    }
+
+    /// Saves bytes of the rate, or serves the queues with saved ones: not below a node that is full, where they would be
+    /// at the cost of others. Bytes that pass thanks to them are no surplus.
+    fn serve_saved(&mut self, unused: u64) {
+        if self.share == Share::WHOLE {
+            let left = self.tree.give(self.saved);
+            // Magic bytes may be among those that were served.
+            let surplus = self.passed.wrapping_sub(self.base);
+            let served = (self.saved - left).min(surplus);
+            self.base = self.base.wrapping_add(served);
+            self.saved = left;
         }
+        self.saved = self.saved.saturating_add(unused).min(self.boost);
     }
 
     /// The policy.
@@ -503,8 +540,22 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
 
     /// Bytes of all queues together that are still to be drained, as of the latest packet.
     pub fn backlog(&self) -> u64 {
+        self.backlog_and_saved().0
+    }
+
+    /// Bytes that are saved, as of the latest packet, see [`PhantomQueuesConfig::with_boost`].
+    pub fn saved(&self) -> u64 {
+        self.backlog_and_saved().1
+    }
+
+    fn backlog_and_saved(&self) -> (u64, u64) {
         let given = self.meter.clone().advance(self.ahead.latest);
-        (self.tree.backlog() + self.ahead.added).saturating_sub(given)
+        let waits = (self.tree.backlog() + self.ahead.added).saturating_sub(given);
+        let served = match self.share {
+            Share::WHOLE => waits.min(self.saved),
+            _ => 0,
+        };
+        (waits - served, self.saved - served)
     }
 
     /// How full each queue is at a time.

@@ -43,6 +43,7 @@ section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction withou
     "rtt": "time", "100ms", "The longest round-trip time to serve well. `auto` sizes follow from it.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is what Reno and CUBIC need to reach the rate at `rtt`, ten times that with burst control; at least 256 KiB (four super-packets of the kernel) and at most 1 TB. Nothing is stored.";
     "burst": "size", "auto", "Depth of a policer's bucket. `auto` is the bandwidth-delay product at `rtt`, at least 128 KiB (two super-packets of the kernel).";
+    "boost": "size or time", "none", "What a subscriber may save up of the rate that it leaves unused, such as `\"10MB\"`, or `\"5s\"` of its rate. While something is saved, its packets pass as fast as they come. In any time t at most the rate times t and these bytes pass beyond the bursts of a plan without. Nothing of it is used below a node that is full. A policer's bucket is larger by it. Not of `bc-pqp-paper`.";
     "ecn": "true or false", "true", "Marks packets of senders that use ECN (RFC 3168; early with ECT(1), as L4S wants), and drops fewer of them. Of `bc-pqp` and `pqp`.";
     "quota": "size", "none", "Bytes that a subscriber may use in a month, such as `\"500GB\"`. It needs `[usage]` and the daemon (`tidegate gate run`), which looks every 5 seconds.";
     "quota-plan": "name", "none", "The plan in force for the rest of the month once the quota is used up. It counts before `schedule`. Needed with `quota`.";

@@ -8,7 +8,7 @@ use tidegate_notation::{Node, Value, burst_control, policy, rule};
 use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
-use crate::limits::{COUNTED, FlowRule, PlanTemplate, Template};
+use crate::limits::{Boost, COUNTED, FlowRule, PlanTemplate, Template};
 use crate::table::Direction;
 
 /// Reads a plan, and reports the mistakes in it.
@@ -119,6 +119,7 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
         needs(key, &phantom);
     }
     needs("burst", &[Scheme::Policer]);
+    needs("boost", &[Scheme::BcPqp, Scheme::Pqp, Scheme::Policer]);
     for key in ["period", "upper", "lower"] {
         needs(key, &[Scheme::BcPqpPaper]);
     }
@@ -153,6 +154,12 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
     ] {
         if let Some(size) = f.auto(key) {
             *into = Some(size);
+        }
+    }
+    if let Some(text) = f.text("boost") {
+        match Boost::read(text) {
+            Ok(boost) => template.boost = Some(boost),
+            Err(message) => f.wrong_key("boost", message),
         }
     }
     if let Some(ecn) = f.truth("ecn") {

@@ -125,6 +125,8 @@ struct Draft {
     rules: Vec<tidegate_limiter::Rule>,
     default_class: Option<u16>,
     excess: Excess,
+    /// What phantom queues may save, in bytes.
+    boost: u64,
 }
 
 /// The limiters, with their bytes.
@@ -145,9 +147,10 @@ impl Draft {
         let limiter = match self.means {
             Means::PhantomQueues { size, control } => {
                 let config = PhantomQueuesConfig::new(self.program.clone(), self.rate, size);
+                let config = config.unwrap().with_boost(self.boost);
                 match control {
-                    Some(control) => config.unwrap().with_burst_control(control).into(),
-                    None => config.unwrap().into(),
+                    Some(control) => config.with_burst_control(control).into(),
+                    None => config.into(),
                 }
             }
             Means::Policer { burst } => PolicerConfig::new(self.rate, burst).unwrap().into(),
@@ -166,6 +169,7 @@ fn draft(means: Means, policy: &PolicyTree) -> Draft {
         rules: Vec::new(),
         default_class: None,
         excess: Excess::Drop,
+        boost: 0,
     }
 }
 

@@ -35,6 +35,8 @@ enum Means {
         queue: u64,
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         ecn: bool,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        boost: u64,
     },
     BcPqpPaper {
         queue: u64,
@@ -45,6 +47,8 @@ enum Means {
         queue: u64,
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         ecn: bool,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        boost: u64,
     },
     Policer {
         burst: u64,
@@ -52,15 +56,19 @@ enum Means {
     Unlimited,
 }
 
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
 impl From<Limits> for Stored {
     fn from(limits: Limits) -> Self {
         let (means, policy) = match &limits.limiter {
             LimiterConfig::PhantomQueues(config) => {
-                let (queue, ecn) = (config.queue(), config.ecn());
+                let (queue, ecn, boost) = (config.queue(), config.ecn(), config.boost());
                 let means = match config.burst_control() {
-                    Some(BurstControl::Bucket) => Means::BcPqp { queue, ecn },
+                    Some(BurstControl::Bucket) => Means::BcPqp { queue, ecn, boost },
                     Some(BurstControl::Paper(control)) => Means::BcPqpPaper { queue, control },
-                    None => Means::Pqp { queue, ecn },
+                    None => Means::Pqp { queue, ecn, boost },
                 };
                 (means, config.program().policy().clone())
             }
@@ -91,14 +99,17 @@ impl TryFrom<Stored> for Limits {
         let rate = Rate::from_bits_per_second(stored.rate);
         let phantom = |queue| PhantomQueuesConfig::new(&stored.policy, rate, queue);
         let limiter = match stored.means {
-            Means::BcPqp { queue, ecn } => phantom(queue)?
+            Means::BcPqp { queue, ecn, boost } => phantom(queue)?
+                .with_boost(boost)
                 .with_burst_control(BurstControl::Bucket)
                 .with_ecn(ecn)
                 .into(),
             Means::BcPqpPaper { queue, control } => phantom(queue)?
                 .with_burst_control(BurstControl::Paper(control))
                 .into(),
-            Means::Pqp { queue, ecn } => phantom(queue)?.with_ecn(ecn).into(),
+            Means::Pqp { queue, ecn, boost } => {
+                phantom(queue)?.with_boost(boost).with_ecn(ecn).into()
+            }
             Means::Policer { burst } => PolicerConfig::new(rate, burst)?.into(),
             Means::Unlimited => LimiterConfig::Unlimited,
         };

@@ -9,7 +9,7 @@ use tidegate_limiter::{
 use crate::calendar::Terms;
 use crate::table::{Direction, PlanError};
 
-use super::{FlowRule, Limits, LimitsError, is_true, yes};
+use super::{Boost, FlowRule, Limits, LimitsError, is_true, yes};
 /// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
 /// one and some other packets, or no packet passes of a sender that makes them.
 const SUPER: u64 = 65_536;
@@ -44,6 +44,9 @@ pub struct Template {
     /// Whether phantom queues mark packets of senders that use ECN.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub ecn: bool,
+    /// What the subscriber may save up of the rate, for a larger burst after a rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boost: Option<Boost>,
     /// T, θ+ and θ− of burst control as in the paper.
     #[serde(flatten)]
     pub control: PaperControl,
@@ -63,6 +66,7 @@ impl Default for Template {
             queue: None,
             burst: None,
             ecn: true,
+            boost: None,
             control: PaperControl::DEFAULT,
         }
     }
@@ -138,10 +142,14 @@ impl Template {
         if let Some((key, size, _)) = self.sizes().find(|&(_, size, _)| size < FRAME) {
             return Err(LimitsError::Small { key, size });
         }
+        let boost = self.boost.map_or(0, |boost| boost.bytes(rate));
+        if boost > Boost::MOST {
+            return Err(LimitsError::Boost(boost));
+        }
         let phantom = |needed: u64| {
             let queue = self.queue.unwrap_or(needed.clamp(4 * SUPER, MOST));
             let config = PhantomQueuesConfig::new(&self.policy, rate, queue)?;
-            Ok::<_, ConfigError>(config.with_ecn(self.ecn))
+            Ok::<_, ConfigError>(config.with_ecn(self.ecn).with_boost(boost))
         };
         let path = sizing::Path {
             rtt: self.rtt,
@@ -158,7 +166,8 @@ impl Template {
             Scheme::Pqp => phantom(sizing::correct_rate(rate, path))?.into(),
             Scheme::Policer => {
                 let needed = sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST);
-                PolicerConfig::new(rate, self.burst.unwrap_or(needed))?.into()
+                // A bucket that is larger by this saves as much.
+                PolicerConfig::new(rate, self.burst.unwrap_or(needed) + boost)?.into()
             }
             Scheme::Unlimited => LimiterConfig::Unlimited,
             other => return Err(PlanError::Scheme(other).into()),

@@ -149,6 +149,43 @@ fn what_the_kernel_cannot_enforce_is_rejected_before_it_gets_there() {
 }
 
 #[test]
+fn a_boost_is_bytes_or_a_time_at_the_rate() {
+    let boost = |scheme, boost: &str, rate| -> Result<u64, LimitsError> {
+        let boost = Some(Boost::read(boost).expect("a boost"));
+        let template = Template {
+            scheme,
+            boost,
+            ..Template::default()
+        };
+        let limits = template.limits(Direction::Down, Some(rate))?;
+        // The state keeps it.
+        let text = serde_json::to_string(&limits).expect("text");
+        let again: Limits = serde_json::from_str(&text).expect("limits");
+        assert_eq!(again, limits);
+        match limits.limiter {
+            LimiterConfig::PhantomQueues(config) => Ok(config.boost()),
+            LimiterConfig::Policer(config) => Ok(config.burst()),
+            other => panic!("{other:?}"),
+        }
+    };
+    for scheme in [Scheme::BcPqp, Scheme::Pqp] {
+        assert_eq!(boost(scheme, "10MB", 1_000_000), Ok(10_000_000));
+        assert_eq!(boost(scheme, "2.5s", 8_000_000), Ok(2_500_000));
+    }
+    // A policer's bucket has 125 kB, or two super-packets at least.
+    assert_eq!(
+        boost(Scheme::Policer, "1s", 10_000_000),
+        Ok(131_072 + 1_250_000)
+    );
+    let error = boost(Scheme::BcPqp, "1000min", 400_000_000_000).expect_err("3 PB");
+    assert_eq!(error.key(), "boost");
+    for text in ["fast", "10Mbit", "-1s", ""] {
+        let error = Boost::read(text).expect_err("no boost");
+        assert!(error.contains("10MB"), "{error}");
+    }
+}
+
+#[test]
 fn what_holds_no_full_packet_is_rejected() {
     let template = |scheme, queue, burst| Template {
         scheme,

@@ -65,7 +65,7 @@ impl Registry {
     pub(crate) fn encode(&mut self, plan: &Plan, maps: &dyn Maps) -> Result<Vec<u8>, MapsError> {
         let (mut period, mut upper, mut lower, mut control) = (u64::MAX, u64::MAX, 0, 0u8);
         let (mut shape, mut fair) = (UNLIMITED_SHAPE, 0);
-        let (mut queues, mut rules, mut room) = (0, 0, 0);
+        let (mut queues, mut rules, mut room, mut boost) = (0, 0, 0, 0);
         let (scheme, size) = match plan.limiter() {
             LimiterConfig::Unlimited => (layout::UNLIMITED, 0),
             LimiterConfig::Policer(config) => {
@@ -79,7 +79,7 @@ impl Registry {
                     upper = burst.upper_bytes(config.rate());
                     lower = burst.lower_bytes(config.rate());
                 }
-                room = config.mark_bytes();
+                (room, boost) = (config.mark_bytes(), config.boost());
                 (fair, queues) = (u8::from(program.is_fair()), program.queues() as u8);
                 shape = self.shape(program, maps)?;
                 rules = self.rules(plan.rules(), program, maps)?;
@@ -114,7 +114,8 @@ impl Registry {
             .with(plan::ALL, queues)
             .with(plan::ROOM, room)
             .with(plan::NODE, plan.node() as u16)
-            .with(plan::GRAIN, grain as u8);
+            .with(plan::GRAIN, grain as u8)
+            .with(plan::BOOST, boost);
         Ok(record.into_bytes())
     }
 

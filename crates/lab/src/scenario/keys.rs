@@ -129,6 +129,7 @@ section! { PQP = "kind = \"pqp\"", "Phantom queues, which count bytes and keep n
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` as for a fair policer's burst.";
     "ecn": "true or false", "true", "Marks packets of senders that use ECN, and drops fewer of them.";
+    "boost": "size", "none", "Bytes of the rate that the aggregate leaves unused and may use later at once. While something is saved, all packets pass.";
     "overhead": "size", "0B", "As for a policer.";
 }
 section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
@@ -138,6 +139,7 @@ section! { BC_PQP = "kind = \"bc-pqp\"", "Phantom queues with burst control.";
     "default-class": "number", "the last", "The class of packets that match no rule.";
     "queue": "size", "auto", "Size of each phantom queue. `auto` is 10 times that of `pqp`, at least 100 full packets.";
     "ecn": "true or false", "true", "Marks packets of senders that use ECN, and drops fewer of them.";
+    "boost": "size", "none", "Bytes of the rate that the aggregate leaves unused and may use later at once. While something is saved, all packets pass.";
     "overhead": "size", "0B", "As for a policer.";
 }
 section! { BC_PQP_PAPER = "kind = \"bc-pqp-paper\"", "Phantom queues with burst control as in the paper that proposed it: it costs rate where round trips are short.";

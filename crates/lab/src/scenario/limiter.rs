@@ -33,6 +33,7 @@ pub(super) fn limiter(scheme: Scheme, f: &Fields<'_>, rtt: Nanos) -> Result<Elem
         Scheme::FairPolicer => fair_policer(f, rate, rtt)?,
         Scheme::Pqp => pqp(f, rate, rtt)?,
         Scheme::BcPqp => bc_pqp(f, rate, rtt)?
+            .with_boost(f.positive_bytes("boost")?.unwrap_or(0))
             .with_burst_control(BurstControl::Bucket)
             .with_ecn(ecn(f)?)
             .into(),
@@ -135,7 +136,8 @@ fn pqp(f: &Fields<'_>, rate: Rate, rtt: Nanos) -> Result<LimiterConfig, Mistake>
         .auto_bytes("queue")?
         .unwrap_or_else(|| sizing::phantom(rate, rtt));
     let config = PhantomQueuesConfig::new(program(f)?, rate, queue).map_err(at_field(f))?;
-    Ok(config.with_ecn(ecn(f)?).into())
+    let boost = f.positive_bytes("boost")?.unwrap_or(0);
+    Ok(config.with_boost(boost).with_ecn(ecn(f)?).into())
 }
 
 /// Whether ECN-capable packets are marked.

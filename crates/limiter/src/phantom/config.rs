@@ -13,6 +13,7 @@ pub struct PhantomQueuesConfig {
     queue: u64,
     control: Option<BurstControl>,
     ecn: bool,
+    boost: u64,
 }
 
 impl PhantomQueuesConfig {
@@ -36,6 +37,7 @@ impl PhantomQueuesConfig {
             queue,
             control: None,
             ecn: true,
+            boost: 0,
         })
     }
 
@@ -51,6 +53,15 @@ impl PhantomQueuesConfig {
     #[must_use]
     pub fn with_ecn(self, ecn: bool) -> Self {
         Self { ecn, ..self }
+    }
+
+    /// The rate that the aggregate leaves unused is saved up to this many bytes, at most 2^60. While bytes are saved they
+    /// serve its queues at once, so that everything passes. In any time t at most the rate times t, the queues' sizes and
+    /// these bytes pass. All of them are there at the beginning.
+    #[must_use]
+    pub fn with_boost(self, bytes: u64) -> Self {
+        let boost = bytes.min(1 << 60);
+        Self { boost, ..self }
     }
 
     /// The policy.
@@ -71,6 +82,11 @@ impl PhantomQueuesConfig {
     /// Whether ECN-capable packets are marked, unless burst control is as in the paper.
     pub fn ecn(&self) -> bool {
         self.ecn
+    }
+
+    /// What the aggregate can save at most, in bytes; 0 if it saves nothing.
+    pub fn boost(&self) -> u64 {
+        self.boost
     }
 
     /// A queue that is alone and has room for fewer bytes than this marks packets of

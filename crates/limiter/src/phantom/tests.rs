@@ -1,3 +1,4 @@
+mod boost;
 mod bucket;
 mod ecn;
 pub(super) mod fluid;

@@ -82,12 +82,14 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
         self.shares[0].length
     }
 
-    /// The rate comes to this many bytes more. What finds nothing to drain is lost: a link that
+    /// The rate comes to this many bytes more. Returns those that find nothing to drain: a link that
     /// idles.
     #[inline]
-    pub(super) fn give(&mut self, bytes: u64) {
+    pub(super) fn give(&mut self, bytes: u64) -> u64 {
         let root = &mut self.shares[0];
-        root.take(bytes.min(root.length));
+        let drained = bytes.min(root.length);
+        root.take(drained);
+        bytes - drained
     }
 
     /// Brings a queue up to date, whose path this is, and all nodes above it.

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure is to end the test")]
 
+mod boost;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod felt;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::calendar::{Counts, Quota, Slot};
+use crate::limits::Boost;
 
 /// `SMALL` with these keys of plan gold, a plan `slow`, and volumes.
 fn gold(keys: &str) -> String {
@@ -35,6 +36,27 @@ fn quotas_and_schedules_are_read() {
     let file = config.usage.expect("a file");
     assert_eq!(file, Path::new("/var/lib/tidegate/usage.json"));
     assert!(config.plans[1].1.terms.is_empty());
+}
+
+#[test]
+fn boosts_are_read_for_a_plan_and_for_a_direction() {
+    let config = sound(&gold("boost = \"5s\"\n"));
+    let plan = &config.plans[0].1;
+    assert_eq!(plan.down.boost, Some(Boost::Time(5_000_000_000)));
+    assert_eq!(plan.up.boost, plan.down.boost);
+    for (keys, wanted) in [
+        (
+            "boost = \"much\"\n",
+            "10:9: \"much\" is neither a size nor a time",
+        ),
+        (
+            "scheme = \"bc-pqp-paper\"\nboost = \"1MB\"\n",
+            "11:9: `boost` is a key of scheme bc-pqp or pqp or policer",
+        ),
+    ] {
+        let errors = wrong(&gold(keys), &[]);
+        assert!(errors[0].contains(wanted), "{errors:?}");
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Reference {
         match (self, &plan.means) {
             (Self::Queues(queues), Means::PhantomQueues { control, .. }) => {
                 queues.set(now, plan.rate, *control).unwrap();
+                queues.set_boost(plan.boost);
             }
             (Self::Bucket(bucket), &Means::Policer { burst }) => {
                 bucket.set(now, &PolicerConfig::new(plan.rate, burst).unwrap());
@@ -256,6 +257,15 @@ fn draw_size(random: &mut Pcg64, rate: Rate) -> u64 {
     }
 }
 
+/// What may be saved: nothing, a few packets, seconds of the rate.
+fn draw_boost(random: &mut Pcg64, rate: Rate) -> u64 {
+    match random.random_range(0..4) {
+        0 => random.random_range(1..100_000),
+        1 => rate.bits_per_second() / 8 * random.random_range(1..10),
+        _ => 0,
+    }
+}
+
 /// A random policy that fits.
 fn draw_policy(random: &mut Pcg64) -> PolicyTree {
     fn part(random: &mut Pcg64, depth: u32) -> PolicyTree {
@@ -311,6 +321,7 @@ fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
 /// Another random plan of the same policy. Returns its rate.
 fn switch(pair: &mut Pair<'_>, random: &mut Pcg64) -> u64 {
     pair.plan.rate = draw_rate(random);
+    pair.plan.boost = draw_boost(random, pair.plan.rate);
     match &mut pair.plan.means {
         Means::PhantomQueues { control, .. } => *control = draw_control(random),
         Means::Policer { burst } => *burst = random.random_range(1..100_000),
@@ -365,6 +376,7 @@ fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -
         };
         let mut plan = Draft {
             rate,
+            boost: draw_boost(&mut random, rate),
             ..draft(means, &policy)
         };
         plan.rules = spread(&plan.program);

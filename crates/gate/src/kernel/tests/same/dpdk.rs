@@ -37,6 +37,7 @@ fn the_gate_on_dpdk_decides_the_same() {
         };
         let mut plan = draft(means, &policy);
         plan.rate = rate;
+        plan.boost = draw_boost(&mut random, rate);
         plan.rules = spread(&plan.program);
         let mut sequence = Sequence {
             now: random.random_range(0..1 << 50),

@@ -117,6 +117,7 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
         };
         let mut plan = draft(means, &policy);
         plan.rate = rate;
+        plan.boost = draw_boost(&mut random, rate);
         plan.rules = spread(&plan.program);
         let mut sequence = Sequence {
             now: random.random_range(0..1 << 50),

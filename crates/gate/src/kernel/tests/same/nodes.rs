@@ -172,6 +172,7 @@ fn nodes_leave_the_same_shares_as_the_reference() {
             };
             let mut plan = Draft {
                 rate,
+                boost: draw_boost(&mut random, rate),
                 ..draft(means, &policy)
             };
             plan.rules = match means {
