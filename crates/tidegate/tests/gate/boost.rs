@@ -1,5 +1,6 @@
 //! A larger burst after a rest, with the kernel's TCP.
 
+use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ fn a_boost_passes_at_once_and_comes_back_after_a_rest() {
         [[subscriber]]
         name = \"alice\"
         plan = \"home\"
-        addresses = \"192.0.2.128/25\""
+        addresses = \"192.0.2.16\""
     );
     measured(|| {
         let site = permitted(test, Site::new(&round_trips(), LinkPosition::Core))?;
@@ -41,7 +42,13 @@ fn a_boost_passes_at_once_and_comes_back_after_a_rest() {
             received[0].seconds.clone()
         };
         let first = transfer(8);
-        thread::sleep(Duration::from_secs(3));
+        // A home is never quite silent: a small packet every 100 ms.
+        let small = site.server.enter(|| UdpSocket::bind("0.0.0.0:0"));
+        let small = small.unwrap().unwrap();
+        for _ in 0..30 {
+            let _ = small.send_to(&[0; 100], (to, 9));
+            thread::sleep(Duration::from_millis(100));
+        }
         let second = transfer(4);
         let after = gate.status();
         let mut found: Findings = findings(&site);
@@ -49,7 +56,7 @@ fn a_boost_passes_at_once_and_comes_back_after_a_rest() {
         let early: f64 = first[..2].iter().sum::<f64>() / MEGABYTE;
         found.within("MB in the first two seconds", early, 9.5, 15.5);
         let late: f64 = first[4..8].iter().sum::<f64>() * 8.0 / 4.0 / MEGABYTE;
-        found.within("Mbit/s when nothing is saved", late, 17.5, 20.2);
+        found.within("Mbit/s when nothing is saved", late, 17.0, 20.7);
         let again: f64 = second[..2].iter().sum::<f64>() / MEGABYTE;
         found.within("MB in two seconds after a rest of three", again, 9.5, 15.5);
         // The rate, the boost, and a burst of 0.267 s at most.
