@@ -2,6 +2,7 @@
 
 mod draw;
 mod model;
+mod nodes;
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
@@ -191,6 +192,7 @@ fn press(model: &mut Model, key: KeyEvent) -> Pressed {
         KeyCode::Char('a') => model.sort_by(SortTop::Active),
         KeyCode::Char('m') => model.sort_by(SortTop::Magic),
         KeyCode::Char('n') => model.sort_by(SortTop::Name),
+        KeyCode::Char('o') => model.turn(),
         KeyCode::Char('/') => model.typing = true,
         KeyCode::Char('+') => return Pressed::Interval(2.0),
         KeyCode::Char('-') => return Pressed::Interval(0.5),

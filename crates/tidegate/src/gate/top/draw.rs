@@ -8,7 +8,8 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use tidegate_gate::reading::{Reading, Subscriber};
 use tidegate_gate::table::Direction;
 
-use super::model::{Load, Model, Rates};
+use super::model::{Load, Model, Rates, plain};
+use super::nodes;
 use crate::cli::gate::SortTop;
 use crate::units::{bytes, count, percent, rate, time};
 
@@ -25,7 +26,11 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
     // One line is the columns' names.
     model.resize(usize::from(list.height.saturating_sub(1)));
     frame.render_widget(Paragraph::new(whole(model)), head);
-    frame.render_widget(table(model, list.width), list);
+    let list_of = match model.nodes {
+        true => nodes::table(model),
+        false => table(model, list.width),
+    };
+    frame.render_widget(list_of, list);
     frame.render_widget(Paragraph::new(keys(model)), foot);
 }
 
@@ -77,7 +82,7 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
             count(total.packets as u64),
             count(model.unlimited as u64),
         )),
-        Line::default(),
+        nodes::line(model),
     ]
 }
 
@@ -232,13 +237,6 @@ fn magic(load: &Load) -> String {
     }
 }
 
-/// A name that cannot move the cursor.
-fn plain(name: &str) -> String {
-    name.chars()
-        .map(|letter| if letter.is_control() { '?' } else { letter })
-        .collect()
-}
-
 fn keys(model: &Model) -> Line<'static> {
     if model.typing {
         return Line::from(vec![
@@ -260,7 +258,8 @@ fn keys(model: &Model) -> Line<'static> {
     }
     let every = format!("every {:?}", model.interval);
     keys.push(
-        format!("q quit  p pause  / filter  d u x a m n sort  + - {every}  * set live").dim(),
+        format!("q quit  p pause  / filter  d u x a m n sort  o nodes  + - {every}  * set live")
+            .dim(),
     );
     Line::from(keys)
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_gate::reading::{Overview, Reading};
-use tidegate_gate::table::{Counters, PerDirection};
+use tidegate_gate::reading::{NodeStatus, Overview, Reading};
+use tidegate_gate::table::{Counters, Direction, PerDirection};
 
 use crate::cli::gate::SortTop;
 
@@ -89,6 +89,8 @@ pub struct Model {
     pub paused: bool,
     /// Whether keys go to the filter.
     pub typing: bool,
+    /// Whether the list is of nodes of the network, not of subscribers.
+    pub nodes: bool,
     pub filter: String,
     pub sort: SortTop,
     pub reversed: bool,
@@ -110,12 +112,25 @@ pub struct Model {
     loads: HashMap<usize, Load>,
 }
 
+/// The part of a node's capacity that passed lately.
+pub fn used(node: &NodeStatus, direction: Direction) -> f64 {
+    node.state[direction].rate as f64 / node.capacity[direction].max(1) as f64
+}
+
+/// A name that cannot move the cursor.
+pub fn plain(name: &str) -> String {
+    name.chars()
+        .map(|letter| if letter.is_control() { '?' } else { letter })
+        .collect()
+}
+
 impl Model {
     pub fn new(sort: SortTop, filter: String) -> Self {
         Self {
             overview: None,
             paused: false,
             typing: false,
+            nodes: false,
             filter,
             sort,
             reversed: false,
@@ -251,6 +266,32 @@ impl Model {
             .map(|&place| (place, &self.rates[place], self.loads.get(&place)))
     }
 
+    /// Nodes that pass the filter: those first that leave the least to their subscribers, then those with the highest part of
+    /// their capacity in use.
+    pub fn nodes(&self) -> Vec<&NodeStatus> {
+        let filter = self.filter.to_lowercase();
+        let all = self.overview.iter().flat_map(|overview| &overview.nodes);
+        let mut nodes: Vec<_> = all
+            .filter(|node| node.name.to_lowercase().contains(&filter))
+            .collect();
+        let least = |node: &NodeStatus| node.state.down.share.min(node.state.up.share);
+        let most = |node: &NodeStatus| used(node, Direction::Down).max(used(node, Direction::Up));
+        nodes.sort_by(|a, b| {
+            let first = least(a).cmp(&least(b));
+            first.then(most(b).total_cmp(&most(a)))
+        });
+        if self.reversed {
+            nodes.reverse();
+        }
+        nodes
+    }
+
+    /// Shows nodes, or subscribers again.
+    pub fn turn(&mut self) {
+        self.nodes = !self.nodes;
+        self.first = 0;
+    }
+
     /// Number of subscribers that pass the filter.
     pub fn matched(&self) -> usize {
         self.order.len()
@@ -266,7 +307,11 @@ impl Model {
 
     /// Moves the view, as far as there is anything.
     pub fn move_by(&mut self, lines: isize) {
-        let last = self.order.len().saturating_sub(self.height);
+        let all = match self.nodes {
+            true => self.nodes().len(),
+            false => self.order.len(),
+        };
+        let last = all.saturating_sub(self.height);
         self.first = self.first.saturating_add_signed(lines).min(last);
     }
 

@@ -2,8 +2,9 @@ use std::time::Instant;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tidegate_gate::reading::Roster;
-use tidegate_gate::table::{Counters, PerDirection};
+use tidegate_gate::reading::{NodeStatus, Roster};
+use tidegate_gate::table::{Counters, NodeState, PerDirection};
+use tidegate_limiter::Share;
 
 use super::*;
 use crate::gate::testing::{self, Fake};
@@ -154,6 +155,68 @@ fn keeps_its_rates_when_subscribers_come_and_go() {
         [8000.0, 8000.0, 24_000.0],
         "the new one began with 0"
     );
+}
+
+#[test]
+fn nodes_take_the_place_of_subscribers_the_full_ones_first() {
+    let mut model = model(3);
+    assert!(
+        screen(&mut model, 80, 12)
+            .lines()
+            .nth(3)
+            .expect("a line")
+            .trim_matches('"')
+            .trim()
+            .is_empty()
+    );
+    let node = |name: &str, parent: Option<&str>, rate, share: u32| {
+        let state = |share| NodeState {
+            rate,
+            share,
+            ..NodeState::default()
+        };
+        let part = Share::from_parts((1 << 20) * share / 100);
+        NodeStatus {
+            name: name.into(),
+            parent: parent.map(Into::into),
+            capacity: PerDirection {
+                down: 100_000_000,
+                up: 50_000_000,
+            },
+            state: PerDirection {
+                down: state(part),
+                up: state(Share::WHOLE),
+            },
+        }
+    };
+    let overview = model.overview.as_mut().expect("one");
+    overview.nodes = vec![
+        node("roof", None, 10_000_000, 100),
+        node("ea\u{1b}st", Some("roof"), 45_000_000, 100),
+        node("west", Some("roof"), 96_000_000, 40),
+    ];
+    letters(&mut model, "o");
+    let text = screen(&mut model, 80, 12);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[3].contains("3 nodes, 1 full: west"), "{text}");
+    for (line, parts) in [
+        (5, ["west", "roof", "96.0 Mbit/s", " 96%", " 40%"]),
+        (6, ["ea?st", "roof", "45.0 Mbit/s", " 45%", " 90%"]),
+        (7, ["roof", " - ", "10.0 Mbit/s", " 10%", " 20%"]),
+    ] {
+        for part in parts {
+            assert!(
+                lines[line].contains(part),
+                "{part} is not in line {line} of\n{text}"
+            );
+        }
+    }
+    letters(&mut model, "/EA");
+    assert_eq!(model.nodes().len(), 1);
+    key(&mut model, KeyCode::Esc);
+    key(&mut model, KeyCode::End);
+    letters(&mut model, "o");
+    assert!(screen(&mut model, 80, 12).contains("s000002"));
 }
 
 #[test]
