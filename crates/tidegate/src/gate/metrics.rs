@@ -5,7 +5,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_gate::calendar::Why;
@@ -151,23 +153,10 @@ impl Family<'_> {
         Ok(())
     }
 
-    fn gauges<L: EncodeLabelSet>(
+    fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        samples: impl Iterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let kind = MetricType::Gauge;
-        let mut family = encoder.encode_descriptor(self.name, self.help, self.unit, kind)?;
-        for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    fn reals<L: EncodeLabelSet>(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        samples: impl Iterator<Item = (L, f64)>,
+        samples: impl Iterator<Item = (L, V)>,
     ) -> fmt::Result {
         let kind = MetricType::Gauge;
         let mut family = encoder.encode_descriptor(self.name, self.help, self.unit, kind)?;

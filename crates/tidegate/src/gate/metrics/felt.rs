@@ -37,7 +37,7 @@ impl Scrape {
         let Some(felt) = &reading.felt else {
             return Ok(());
         };
-        in_seconds("tidegate_gate_round_trip", TRIPS).reals(
+        in_seconds("tidegate_gate_round_trip", TRIPS).gauges(
             encoder,
             sides(&felt.all).flat_map(|(side, trips)| {
                 quantiles(trips)
@@ -68,7 +68,7 @@ impl Scrape {
     }
 
     fn listed_felt(&self, felt: &Felt, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        in_seconds("tidegate_gate_subscriber_round_trip", TRIPS).reals(
+        in_seconds("tidegate_gate_subscriber_round_trip", TRIPS).gauges(
             encoder,
             self.lines(felt).flat_map(|(name, line)| {
                 sides(line).flat_map(move |(side, trips)| {
@@ -80,7 +80,7 @@ impl Scrape {
             }),
         )?;
         let score = self.scores(felt);
-        family("tidegate_gate_subscriber_score", SCORE).reals(
+        family("tidegate_gate_subscriber_score", SCORE).gauges(
             encoder,
             score.map(|(name, score)| ([("subscriber", name)], score)),
         )?;
