@@ -195,6 +195,7 @@ fn enter(
         setting: None,
         turn: None,
         live: None,
+        stamp: 0,
     })
 }
 

@@ -13,6 +13,7 @@ use crate::flow::Flow;
 use crate::gate::{Missing, Setting};
 use crate::line::Line;
 use crate::live::MatchChange;
+use crate::pair::{Imported, SharedChange};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::table::{LimiterState, Match, PerDirection};
 use crate::usage::Usage;
@@ -144,8 +145,51 @@ pub trait Control: Send {
     /// If the file has errors, or the data path refuses.
     fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError>;
 
+    /// What the other gate of a pair asks for. A gate that is only watched has nothing to say.
+    ///
+    /// # Errors
+    /// If this process may not change the gate.
+    fn pair(&mut self) -> Result<&mut dyn PairControl, ControlError> {
+        Err(ControlError::Other(
+            "this gate cannot be one of a pair".into(),
+        ))
+    }
+
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.
     fn heal(&mut self) -> Vec<Missing>;
+}
+
+/// A gate as one of a pair.
+pub trait PairControl {
+    /// Live changes later than a stamp, the oldest first.
+    fn changes_since(&self, stamp: u64) -> Vec<SharedChange>;
+
+    /// Makes a live change of the other gate, if it is later than the one here. Returns whether it is.
+    ///
+    /// # Errors
+    /// If there is no such subscriber or plan, or no room.
+    fn adopt(&mut self, change: &SharedChange) -> Result<bool, ControlError>;
+
+    /// The secret key of the flow hash.
+    fn hash(&self) -> [u64; 2];
+
+    /// Takes over the key of the other gate.
+    ///
+    /// # Errors
+    /// If the data path refuses.
+    fn set_hash(&mut self, hash: [u64; 2]) -> Result<(), ControlError>;
+
+    /// The limiters that had packets within this time, in nanoseconds.
+    ///
+    /// # Errors
+    /// If the data path cannot be read.
+    fn export(&self, within: u64) -> Result<Vec<u8>, ControlError>;
+
+    /// Lets limiters go on where those of the other gate are, if these had packets later.
+    ///
+    /// # Errors
+    /// If the bytes are no limiters of the same version, or the data path refuses.
+    fn import(&mut self, bytes: &[u8]) -> Result<Imported, ControlError>;
 }
 
 /// A subscriber, as it is now.

@@ -19,6 +19,7 @@
 mod apply;
 mod error;
 mod lifecycle;
+mod pair;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -121,10 +122,10 @@ impl<D: DataPath> Gate<D> {
     /// If there is no such subscriber or plan, or a rate is out of range.
     pub fn set(&mut self, name: &str, setting: &Setting) -> Result<(), GateError> {
         if *setting == Setting::default() {
-            let message = "nothing is set: give a plan or a rate".to_owned();
+            let message = "nothing is set: give a plan, a rate or a key of the plan".to_owned();
             return Err(GateError::Setting(message));
         }
-        self.change_one(name, Some(setting), &[])
+        self.change_one(name, Some(setting), &[], None)
     }
 
     /// Changes what a subscriber's packets are recognised by, and replaces its earlier live change if there is
@@ -138,7 +139,7 @@ impl<D: DataPath> Gate<D> {
         setting: Option<&Setting>,
         moves: &[MatchChange],
     ) -> Result<(), GateError> {
-        self.change_one(name, setting, moves)
+        self.change_one(name, setting, moves, None)
     }
 
     /// Puts other plans in force where the time of day or a volume says so, and takes them back where not any longer.
@@ -153,16 +154,11 @@ impl<D: DataPath> Gate<D> {
     ) -> Result<Vec<(String, Option<Turn>)>, GateError> {
         self.settle()?;
         let wanted = |(name, member): (&String, &Member)| {
-            let plan = member
-                .base_plan()
-                .and_then(|plan| self.state.template(plan));
-            let terms = plan
-                .map(|plan| &plan.terms)
-                .filter(|terms| !terms.is_empty());
             // Volumes count only for subscribers whose plan has terms.
-            let turn = terms.and_then(|terms| {
+            let plan = member.plan(&self.state);
+            let turn = plan.filter(|plan| !plan.terms.is_empty()).and_then(|plan| {
                 let volume = usage.of(name).map(|volume| volume.bytes);
-                terms.turn(at, volume.unwrap_or_default())
+                plan.terms.turn(at, volume.unwrap_or_default())
             });
             (turn != member.turn).then(|| (name.clone(), turn))
         };
@@ -178,7 +174,7 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// If there is no such subscriber.
     pub fn reset(&mut self, name: &str) -> Result<(), GateError> {
-        self.change_one(name, None, &[])
+        self.change_one(name, None, &[], None)
     }
 
     /// The gate without its subscribers.

@@ -26,6 +26,7 @@ mod maps;
 pub mod matches;
 mod memory;
 pub mod nodes;
+pub mod pair;
 mod path;
 pub mod quality;
 pub mod radius;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use tidegate_limiter::NetworkNode;
+use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
@@ -120,6 +120,36 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If there is no such limiter.
     fn read(&self, limiter: u32) -> Result<LimiterState, PathError>;
+    /// The limiters that had packets since a time of its clock: their numbers, the times of their latest packets, and their
+    /// memory, for the other gate of a pair. None if it cannot tell.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn export(
+        &self,
+        _limiters: Range<u32>,
+        _since: Nanos,
+    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+        Ok(Vec::new())
+    }
+    /// Lets a limiter under a plan of this number and version go on where that of another gate is, if that had its latest
+    /// packet later, at this time. The counters stay. Returns whether it does.
+    ///
+    /// # Errors
+    /// If there is no such limiter.
+    fn import(
+        &mut self,
+        _limiter: u32,
+        _plan: (u32, u32),
+        _state: &[u8],
+        _at: Nanos,
+    ) -> Result<bool, PathError> {
+        Ok(false)
+    }
+    /// The present time of its clock.
+    fn now(&self) -> Nanos {
+        0
+    }
     /// The counters of limiters, in the order of their numbers.
     ///
     /// # Errors

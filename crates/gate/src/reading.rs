@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::binding::Binding;
 use crate::calendar::{Quota, Why};
+use crate::config::PlanKeys;
 use crate::line::Line;
 use crate::path::{DataPath, Others, PathError};
 use crate::quality::Requirement;
@@ -119,6 +120,8 @@ pub struct Subscriber {
     pub turn: Option<(Why, Arc<str>)>,
     /// The volume of its plan.
     pub quota: Option<Quota>,
+    /// Keys of its plan that were set live.
+    pub keys: Option<PlanKeys>,
     /// Whether addresses or tags were assigned or released live.
     pub moved: bool,
     /// Its limits.
@@ -142,10 +145,8 @@ impl Subscriber {
                 let base = member.base_plan().unwrap_or("-");
                 (turn.why, base.into())
             }),
-            quota: member.base_plan().and_then(|plan| {
-                let plan = state.template(plan)?;
-                plan.terms.quota.clone()
-            }),
+            quota: member.plan(state).and_then(|plan| plan.terms.quota.clone()),
+            keys: member.keys().cloned(),
             moved: member.live.is_some(),
             limits: PerDirection::new(|direction| {
                 let limits = state.plans.get(member.lanes[direction].plan);

@@ -1,5 +1,6 @@
 //! The state of a gate, by names of subscribers. It is kept in files, so that every process can read it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use tidegate_limiter::{HashKey, Rate, Scheme};
 
 use crate::binding::Binding;
 use crate::calendar::Turn;
+use crate::config::{PlanKeys, overlay};
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::nodes::Nodes;
 use crate::quality::Watch;
@@ -37,6 +39,9 @@ pub struct Setting {
     /// Another place where packets come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Binding>,
+    /// Keys of the plan with other values. In a change null takes a key back.
+    #[serde(default, skip_serializing_if = "PlanKeys::is_empty")]
+    pub keys: PlanKeys,
 }
 
 /// The plans of a subscriber's limiter in one direction.
@@ -69,6 +74,9 @@ pub struct Member {
     /// What it is recognised by, if that was changed live.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text_if")]
     pub live: Option<Vec<Match>>,
+    /// When it was changed live, see [`SharedChange`](crate::pair::SharedChange); 0 if never.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stamp: u64,
 }
 
 impl Member {
@@ -115,6 +123,19 @@ impl Member {
         let set = self.setting.as_ref();
         set.and_then(|setting| setting.plan.as_deref())
             .or(self.declared.plan.as_deref())
+    }
+
+    /// The plan that it follows unless the time of day or its volume says otherwise, with the keys that were set live.
+    pub(crate) fn plan<'a>(&self, state: &'a GateState) -> Option<Cow<'a, PlanTemplate>> {
+        let none = Setting::default();
+        let setting = self.setting.as_ref().unwrap_or(&none);
+        state.plan_of(&self.declared, setting).unwrap_or_default()
+    }
+
+    /// Keys of its plan that were set live.
+    pub fn keys(&self) -> Option<&PlanKeys> {
+        let keys = self.setting.as_ref().map(|setting| &setting.keys);
+        keys.filter(|keys| !keys.is_empty())
     }
 
     /// The seat of its packets in a direction.
@@ -274,6 +295,9 @@ pub struct GateState {
     pub pins: PathBuf,
     /// Secret key of the flow hash.
     pub hash: [u64; 2],
+    /// A number that other gates do not have, if it does not follow from the hash.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub identity: Option<u64>,
     /// How bytes are counted.
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
@@ -328,6 +352,7 @@ impl GateState {
             config: PathBuf::new(),
             pins,
             hash,
+            identity: None,
             accounting: Accounting {
                 layer: 2,
                 overhead: 0,
@@ -389,7 +414,35 @@ impl GateState {
 
     /// A number that another gate is unlikely to have. It does not tell the secret.
     pub fn identity(&self) -> u64 {
-        self.hash[0] ^ self.hash[1]
+        self.identity.unwrap_or(self.hash[0] ^ self.hash[1])
+    }
+
+    /// The plan of a subscriber with a live change, unless the time of day or its volume says otherwise; none if it has
+    /// none. An error if there is no such plan, or a key that was set does not fit it.
+    pub(crate) fn plan_of(
+        &self,
+        declared: &Declaration,
+        setting: &Setting,
+    ) -> Result<Option<Cow<'_, PlanTemplate>>, String> {
+        let name = setting.plan.as_deref().or(declared.plan.as_deref());
+        let plan = match name {
+            Some(name) => Some(
+                self.template(name)
+                    .ok_or_else(|| format!("there is no plan `{name}`"))?,
+            ),
+            None => None,
+        };
+        if setting.keys.is_empty() {
+            return Ok(plan.map(Cow::Borrowed));
+        }
+        let names: Vec<&str> = self
+            .templates
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let base = plan.cloned().unwrap_or_default();
+        let plan = overlay(&base, name.unwrap_or_default(), &names, &setting.keys)?;
+        Ok(Some(Cow::Owned(plan)))
     }
 
     /// The limits of a subscriber with a live change, or with another plan for now; an error if there is no such plan, or a rate is out
@@ -403,17 +456,17 @@ impl GateState {
         let turn = turn.map(|turn| turn.plan.as_str());
         let instead = turn.or(setting.plan.as_deref());
         let name = instead.or(declared.plan.as_deref());
-        let plan = match name {
-            Some(name) => Some(
+        let plan = match turn {
+            Some(name) => Some(Cow::Borrowed(
                 self.template(name)
                     .ok_or_else(|| format!("there is no plan `{name}`"))?,
-            ),
-            None => None,
+            )),
+            None => self.plan_of(declared, setting)?,
         };
         let default = Template::default();
         let suspended = setting.suspended.unwrap_or(declared.suspended);
         let limits = |direction, set: Option<Rate>| {
-            let template = plan.map_or(&default, |plan| plan.of(direction));
+            let template = plan.as_ref().map_or(&default, |plan| plan.of(direction));
             if set.is_some() && template.scheme == Scheme::Unlimited {
                 let name = name.unwrap_or_default();
                 return Err(format!(
@@ -421,7 +474,8 @@ impl GateState {
                 ));
             }
             // The subscriber's rates belong to the plan of the file. Another plan has other rates.
-            let rate = declared.rates[direction].filter(|_| instead.is_none());
+            let own = instead.is_none() && !setting.keys.contains_key(direction.name());
+            let rate = declared.rates[direction].filter(|_| own);
             let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
             let limits = limits.map_err(|error| error.to_string())?;
             Ok(Arc::new(match suspended {

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Moment, Period};
+use crate::pair::SharedVolume;
 use crate::reading::{Reading, Subscriber};
 use crate::table::{Direction, PerDirection};
 
@@ -25,6 +26,21 @@ pub struct Volume {
     pub bytes: PerDirection<u64>,
     /// The gate's counters up to which bytes are counted.
     counters: PerDirection<u64>,
+    /// When it began at 0 by request, see [`SharedVolume::reset`].
+    #[serde(default, skip_serializing_if = "is_never")]
+    reset: u64,
+}
+
+fn is_never(stamp: &u64) -> bool {
+    *stamp == 0
+}
+
+/// What the other gate of a pair counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Elsewhere {
+    period: Period,
+    bytes: PerDirection<u64>,
+    reset: u64,
 }
 
 /// The volumes of all subscribers.
@@ -33,6 +49,9 @@ pub struct Usage {
     /// The gate that the counters are of. None has been read yet if there is none.
     gate: Option<u64>,
     subscribers: BTreeMap<String, Volume>,
+    /// What passed the other gate of a pair.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    elsewhere: BTreeMap<String, Elsewhere>,
 }
 
 impl Usage {
@@ -84,6 +103,7 @@ impl Usage {
                 period,
                 bytes: PerDirection::default(),
                 counters: if first { now } else { PerDirection::default() },
+                reset: 0,
             });
             for direction in Direction::BOTH {
                 let before = if same || first {
@@ -113,21 +133,67 @@ impl Usage {
         self.gate.is_none()
     }
 
-    /// The volume of a subscriber; none if nothing was counted yet.
-    pub fn of(&self, name: &str) -> Option<&Volume> {
-        self.subscribers.get(name)
+    /// The volume of a subscriber, with what passed the other gate of a pair; none if nothing was counted yet.
+    pub fn of(&self, name: &str) -> Option<Volume> {
+        let mut volume = *self.subscribers.get(name)?;
+        let there = self.elsewhere.get(name);
+        // What was counted before it began at 0, or in another month, is over.
+        let there = there.filter(|one| one.period == volume.period && one.reset >= volume.reset);
+        if let Some(there) = there {
+            volume.bytes = PerDirection::new(|direction| {
+                volume.bytes[direction].saturating_add(there.bytes[direction])
+            });
+        }
+        Some(volume)
     }
 
-    /// All volumes by name.
-    pub fn all(&self) -> impl Iterator<Item = (&String, &Volume)> {
-        self.subscribers.iter()
+    /// What passed this gate of each subscriber's month, for the other gate of a pair.
+    pub fn shared(&self) -> Vec<SharedVolume> {
+        let all = self.subscribers.iter();
+        let used =
+            all.filter(|(_, volume)| volume.reset > 0 || volume.bytes != PerDirection::default());
+        used.map(|(name, volume)| SharedVolume {
+            name: name.clone(),
+            period: volume.period,
+            bytes: volume.bytes,
+            reset: volume.reset,
+        })
+        .collect()
     }
 
-    /// Sets the bytes of a subscriber's month, as when it buys more volume. Returns false if it has none yet.
-    pub fn set(&mut self, name: &str, bytes: PerDirection<u64>) -> bool {
+    /// Takes over what passed the other gate of a pair. A month that began at 0 there begins at 0 here.
+    pub fn learn(&mut self, volumes: Vec<SharedVolume>) {
+        for there in volumes {
+            let SharedVolume {
+                name,
+                period,
+                bytes,
+                reset,
+            } = there;
+            let Some(volume) = self.subscribers.get_mut(&name) else {
+                continue;
+            };
+            if reset > volume.reset {
+                (volume.reset, volume.bytes) = (reset, PerDirection::default());
+            }
+            let there = Elsewhere {
+                period,
+                bytes,
+                reset,
+            };
+            self.elsewhere.insert(name, there);
+        }
+        let known = &self.subscribers;
+        self.elsewhere.retain(|name, _| known.contains_key(name));
+    }
+
+    /// Begins a subscriber's month at 0, as when it buys more volume. `stamp` is the time in milliseconds since 1970.
+    /// Returns false if it has none yet.
+    pub fn reset(&mut self, name: &str, stamp: u64) -> bool {
         let volume = self.subscribers.get_mut(name);
         volume.is_some_and(|volume| {
-            volume.bytes = bytes;
+            volume.bytes = PerDirection::default();
+            volume.reset = stamp.max(volume.reset + 1);
             true
         })
     }

@@ -8,7 +8,7 @@ use tidegate_notation::Node;
 
 use super::Config;
 use super::fields::Fields;
-use super::keys::{API, METRICS, RADIUS};
+use super::keys::{API, METRICS, PAIR, RADIUS};
 use super::problem::Sink;
 
 /// Where to listen.
@@ -67,6 +67,40 @@ pub struct Metrics {
     pub subscribers: usize,
     /// Most subscribers with metrics of each queue.
     pub queues: usize,
+}
+
+/// The other gate of a pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Where its API listens.
+    pub peer: SocketAddr,
+    /// The file with the secret of its API; there is one unless it is on this machine.
+    pub token: Option<PathBuf>,
+    /// Its certificate or that of its authority, if it speaks TLS.
+    pub certificate: Option<PathBuf>,
+}
+
+pub(super) fn pair<'a>(node: &'a Node, folder: &Path, sink: &'a Sink) -> Option<Pair> {
+    let f = Fields::new(node, "`pair`", &[PAIR], sink)?;
+    if f.node("peer").is_none() {
+        f.missing("peer");
+    }
+    let text = f.text("peer")?;
+    let Ok(peer) = text.parse::<SocketAddr>() else {
+        f.wrong_key(
+            "peer",
+            format!("'{text}' is not an address and port, such as \"192.0.2.2:9642\""),
+        );
+        return None;
+    };
+    if !peer.ip().to_canonical().is_loopback() && f.node("token").is_none() {
+        f.wrong_key("peer", format!("{peer} is another machine, whose API asks for a secret: name its file, token = \"…\""));
+    }
+    Some(Pair {
+        peer,
+        token: f.text("token").map(|path| folder.join(path)),
+        certificate: f.text("certificate").map(|path| folder.join(path)),
+    })
 }
 
 /// RADIUS.

@@ -22,6 +22,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "metrics": "table", "none", "Where the metrics are served.";
     "usage": "table", "none", "Where the volumes of months are kept.";
     "watch": "table", "none", "Watches flows: round trips, segments that are sent again, a score.";
+    "pair": "table", "none", "The other gate of a pair.";
     "radius": "table", "none", "Where RADIUS is answered.";
     "events": "path", "none", "A file to which every change is added, with its time and who made it: a JSON object a line. At 64 MiB it is renamed to the same name with `.1` behind.";
 }
@@ -128,6 +129,12 @@ section! { WATCH = "[watch]", "Watches the flows of subscribers: round-trip time
     "again": "two numbers", "[1, 10]", "The share of segments that are sent again, in per cent, likewise.";
 }
 
+section! { PAIR = "[pair]", "The other one of two gates that stand in for one another. Both have the same file, but for this table. Each asks the other one once a second over its HTTP API for live changes, volumes of months and the state of limiters. The daemon does that. It needs `[api]`.";
+    "peer": "address", "", "Where the other gate's API listens, such as `\"192.0.2.2:9642\"`.";
+    "token": "path", "none", "The file with the secret of the other gate's API, which not everybody may read. It is needed unless `peer` is on this machine.";
+    "certificate": "path", "none", "The other gate's certificate, or the one that signed it (PEM). The connection is then TLS, and the certificate must be for the address of `peer`.";
+}
+
 section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber has which address, and change plans. The daemon does that.";
     "accounting": "address", "none", "Where accounting is answered (RFC 2866), such as `\"192.0.2.1:1813\"`.";
     "change": "address", "none", "Where changes of authorization and disconnects are answered (RFC 5176), such as `\"192.0.2.1:3799\"`.";
@@ -138,7 +145,7 @@ section! { RADIUS = "[radius]", "Access servers tell by RADIUS which subscriber 
 /// All sections, in the order of the documentation.
 pub const SECTIONS: &[Section] = &[
     FILE, INTERFACE, PLAN, SCHEDULE, DIRECTION, RULE, NODE, SUBSCRIBER, IMPORT, ACCOUNTING, API,
-    METRICS, USAGE, WATCH, RADIUS,
+    METRICS, USAGE, WATCH, PAIR, RADIUS,
 ];
 
 /// Every key, as Markdown: `docs/reference/gate-configuration.md` holds the same.

@@ -8,6 +8,7 @@ mod fields;
 mod interface;
 mod keys;
 mod node;
+mod overlay;
 mod plan;
 mod problem;
 mod roll;
@@ -23,8 +24,10 @@ use std::sync::Arc;
 
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
-pub use endpoint::{Api, Listen, Metrics, Radius, Tls};
+pub use endpoint::{Api, Listen, Metrics, Pair, Radius, Tls};
 pub use keys::{SECTIONS, schema};
+pub(crate) use overlay::overlay;
+pub use overlay::{PlanKeys, plan_key};
 pub use problem::{ConfigErrors, Problem, Skipped};
 
 use crate::limits::{Limits, PlanTemplate};
@@ -107,6 +110,8 @@ pub struct Config {
     pub events: Option<PathBuf>,
     /// RADIUS.
     pub radius: Option<Radius>,
+    /// The other gate of a pair.
+    pub pair: Option<Pair>,
 }
 
 impl Config {
@@ -360,6 +365,7 @@ fn read(
         shadow: f.truth("shadow").unwrap_or(false),
         watch: f.node("watch").and_then(|node| watch::watch(node, sink)),
         events: f.text("events").map(|path| folder.join(path)),
+        pair: pair(&f, folder, sink),
         radius: f
             .node("radius")
             .and_then(|node| endpoint::radius(node, folder, sink)),
@@ -403,11 +409,21 @@ fn plans<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<(String, PlanTemplate)> {
         if let Err(message) = roll::check_name(&key.text) {
             sink.wrong(key.place, message);
         }
-        let mut plan = plan::plan(node, sink);
+        let mut plan = plan::plan(node, &PlanTemplate::default(), sink);
         plan.terms = terms::terms(node, &key.text, &names, sink);
         (key.text.clone(), plan)
     };
     table.0.iter().map(plan).collect()
+}
+
+/// The other gate of a pair, which asks this one.
+fn pair<'a>(f: &Fields<'a>, folder: &Path, sink: &'a Sink) -> Option<Pair> {
+    let node = f.node("pair")?;
+    if f.node("api").is_none() {
+        let message = "the other gate asks this one over the API: add [api], with an address that the other gate reaches";
+        f.wrong(node, message);
+    }
+    endpoint::pair(node, folder, sink)
 }
 
 /// Files of subscribers and nodes.

@@ -8,20 +8,22 @@ use tidegate_notation::{Node, Value, burst_control, policy, rule};
 use super::fields::Fields;
 use super::keys::{DIRECTION, PLAN, RULE};
 use super::problem::Sink;
+use crate::calendar::Terms;
 use crate::limits::{Boost, COUNTED, FlowRule, PlanTemplate, Template};
 use crate::table::Direction;
 
-/// Reads a plan, and reports the mistakes in it.
-pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
-    let mut plan = PlanTemplate::default();
+/// Reads a plan, and reports the mistakes in it. Keys that it does not have are as in another plan.
+pub(super) fn plan<'a>(node: &'a Node, base: &PlanTemplate, sink: &'a Sink) -> PlanTemplate {
     let Some(f) = Fields::new(node, "a plan", &[PLAN], sink) else {
-        return plan;
+        return base.clone();
     };
-    let common = read_template(&f, Template::default());
-    let mut directions = Direction::BOTH.map(|direction| {
+    let [down, up] = Direction::BOTH.map(|direction| {
         let key = direction.name();
+        // A mistake of both directions is reported once.
+        let common = read_template(&f, base.of(direction).clone());
         let mut template = common.clone();
         match f.node(key).map(|node| (node, &node.value)) {
+            None if template.scheme == Scheme::Unlimited => template.rate = None,
             None => {}
             Some((node, Value::Table(_))) => {
                 if let Some(inner) =
@@ -45,8 +47,8 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
                             );
                         }
                     }
-                    template = read_template(&inner, common.clone());
-                    template.rate = inner.rate("rate");
+                    template = read_template(&inner, common);
+                    template.rate = inner.rate("rate").or(template.rate);
                     if template.rate.is_none()
                         && template.scheme != Scheme::Unlimited
                         && inner.node("rate").is_none()
@@ -72,15 +74,15 @@ pub(super) fn plan<'a>(node: &'a Node, sink: &'a Sink) -> PlanTemplate {
     let neither = Direction::BOTH
         .iter()
         .all(|way| f.node(way.name()).is_none());
-    if neither && common.scheme != Scheme::Unlimited {
+    if neither && down.scheme != Scheme::Unlimited {
         // Each subscriber may have another rate; all other values must be valid at any rate.
-        check(&f, &common, Direction::Down, sink);
+        check(&f, &down, Direction::Down, sink);
     }
-    [plan.down, plan.up] = [
-        std::mem::take(&mut directions[0]),
-        std::mem::take(&mut directions[1]),
-    ];
-    plan
+    PlanTemplate {
+        down,
+        up,
+        terms: Terms::default(),
+    }
 }
 
 /// Whether a limiter would take it; a plan without a rate is tried at 10 Mbit/s.

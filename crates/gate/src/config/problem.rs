@@ -177,6 +177,19 @@ impl Sink {
         self.found.borrow().is_empty()
     }
 
+    /// The mistakes that were found in what has no places.
+    pub fn into_messages(self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for (mistake, _) in self.found.into_inner() {
+            let message = clean(&mistake.message);
+            if !found.contains(&message) {
+                found.push(message);
+            }
+        }
+        found.truncate(ConfigErrors::MOST);
+        found
+    }
+
     /// The mistakes that were found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
         let mut found = self.found.into_inner();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Adjustment, Control, ControlError};
+use super::{Adjustment, Control, ControlError, PairControl};
 use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::flow::Flow;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::line::Line;
+use crate::pair::{Imported, SharedChange};
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::GateState;
@@ -197,6 +198,12 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         setting.up = wanted.up.or(setting.up);
         setting.suspended = wanted.suspended.or(setting.suspended);
         setting.from = wanted.from.clone().or(setting.from);
+        for (key, value) in &wanted.keys {
+            match value.is_null() {
+                true => setting.keys.remove(key),
+                false => setting.keys.insert(key.clone(), value.clone()),
+            };
+        }
         if adjustment.from != BindingChange::default() {
             let declared = member.map(|member| member.declared.from.clone());
             let from = setting.from.or(declared).unwrap_or_default();
@@ -207,7 +214,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         if setting.is_none() && before.is_none() && adjustment.moves.is_empty() && !adjustment.reset
         {
             return Err(ControlError::Invalid(
-                "nothing is set: give a plan or a rate".into(),
+                "nothing is set: give a plan, a rate or a key of the plan".into(),
             ));
         }
         gate.adjust(name, setting.as_ref(), &adjustment.moves)?;
@@ -235,11 +242,43 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         Ok(gate.reload(&config)?)
     }
 
+    fn pair(&mut self) -> Result<&mut dyn PairControl, ControlError> {
+        // What it does may change any subscriber.
+        self.roster = None;
+        Ok(self.gate()?)
+    }
+
     fn heal(&mut self) -> Vec<Missing> {
         match &mut self.source {
             Source::Held(gate) => gate.heal(),
             Source::Watched(_) => Vec::new(),
         }
+    }
+}
+
+impl<D: DataPath> PairControl for Gate<D> {
+    fn changes_since(&self, stamp: u64) -> Vec<SharedChange> {
+        self.changes_since(stamp)
+    }
+
+    fn adopt(&mut self, change: &SharedChange) -> Result<bool, ControlError> {
+        Ok(self.adopt(change)?)
+    }
+
+    fn hash(&self) -> [u64; 2] {
+        self.hash()
+    }
+
+    fn set_hash(&mut self, hash: [u64; 2]) -> Result<(), ControlError> {
+        Ok(self.set_hash(hash)?)
+    }
+
+    fn export(&self, within: u64) -> Result<Vec<u8>, ControlError> {
+        Ok(self.export(within)?)
+    }
+
+    fn import(&mut self, bytes: &[u8]) -> Result<Imported, ControlError> {
+        Ok(self.import(bytes)?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Adjustment, Control, ControlError, Inspected, inspect};
+use super::{Adjustment, Control, ControlError, Inspected, PairControl, inspect};
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::flow::Flow;
@@ -191,6 +191,22 @@ impl SharedGate {
             inner.reading = None;
         }
         Ok(turns)
+    }
+
+    /// Does something with the gate as one of a pair. If it `changes` subscribers, they are read again.
+    ///
+    /// # Errors
+    /// As of [`Control::pair`], and of what is done.
+    pub fn pair<T>(
+        &self,
+        changes: bool,
+        what: impl FnOnce(&mut dyn PairControl) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let mut inner = self.lock();
+        if changes {
+            inner.reading = None;
+        }
+        what(inner.control.pair()?)
     }
 
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.

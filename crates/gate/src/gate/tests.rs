@@ -1,5 +1,6 @@
 mod files;
 mod killed;
+mod pair;
 mod turns;
 mod undone;
 

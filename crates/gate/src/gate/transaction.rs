@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::apply::{apply, make_room};
 use super::store::{Entry, Undo};
@@ -17,12 +18,14 @@ impl<D: DataPath> Gate<D> {
     /// Lines of the journal before the state is written whole again.
     pub(super) const MOST_ENTRIES: usize = 1000;
 
-    /// Changes what is set for one subscriber, and what belongs to it.
+    /// Changes what is set for one subscriber, and what belongs to it: now, or at the time of a change of the other gate
+    /// of a pair.
     pub(super) fn change_one(
         &mut self,
         name: &str,
         setting: Option<&Setting>,
         moves: &[MatchChange],
+        stamp: Option<u64>,
     ) -> Result<(), GateError> {
         self.settle()?;
         if self.entries >= Self::MOST_ENTRIES {
@@ -31,9 +34,11 @@ impl<D: DataPath> Gate<D> {
             self.transact(whole)?;
         }
         let old = self.member(name)?.clone();
+        let stamp = stamp.unwrap_or_else(|| self.next_stamp());
         let mut member = old.clone();
+        member.stamp = stamp;
         member.setting = setting.cloned();
-        if member.base_plan() != old.base_plan() {
+        if member.base_plan() != old.base_plan() || member.keys() != old.keys() {
             // The next look at the time decides again.
             member.turn = None;
         }
@@ -70,6 +75,7 @@ impl<D: DataPath> Gate<D> {
         for (other, list) in lists {
             let mut member = self.member(&other)?.clone();
             member.set_matches(list);
+            member.stamp = stamp;
             others.push((other, member));
         }
         let made = self.put((name, &member), others, &brought);
@@ -80,6 +86,14 @@ impl<D: DataPath> Gate<D> {
         }
         self.state.plans.settle();
         made
+    }
+
+    /// A stamp for a change that is made now: later than all before, whatever the clock says.
+    fn next_stamp(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_millis() as u64);
+        let latest = self.state.members.values().map(|member| member.stamp).max();
+        now.max(latest.unwrap_or(0) + 1)
     }
 
     /// Writes a line of the journal and makes its change: these subscribers are so from now on. Undoes it if

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use nix::net::if_::if_nametoindex;
-use tidegate_limiter::NetworkNode;
+use tidegate_limiter::{Nanos, NetworkNode};
 
 use super::load::is_bpf;
-use super::{Kernel, KernelError};
+use super::{Kernel, KernelError, sys};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
@@ -97,6 +97,28 @@ impl DataPath for Kernel {
 
     fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, PathError> {
         Ok(self.counters(limiters)?)
+    }
+
+    fn export(
+        &self,
+        limiters: Range<u32>,
+        since: Nanos,
+    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+        Ok(self.export(limiters, since)?)
+    }
+
+    fn import(
+        &mut self,
+        limiter: u32,
+        plan: (u32, u32),
+        state: &[u8],
+        at: Nanos,
+    ) -> Result<bool, PathError> {
+        Ok(self.import(limiter, plan, state, at)?)
+    }
+
+    fn now(&self) -> Nanos {
+        sys::now()
     }
 
     fn lines(&self) -> Result<Option<Lines>, PathError> {

@@ -1,13 +1,13 @@
 //! The data path in the kernel: maps and programs, pinned in a folder of a BPF file system, where they
 //! outlive the process that made them.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use nix::net::if_::if_nametoindex;
-use nix::time::{ClockId, clock_gettime};
-use tidegate_limiter::NetworkNode;
+use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::binding::port_number;
 use crate::table::{
@@ -183,11 +183,7 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn node(&self, number: u32) -> Result<NodeState, KernelError> {
-        // The programs' clock.
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-            now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
-        });
-        Ok(nodes::read(&self.maps, number, now)?)
+        Ok(nodes::read(&self.maps, number, sys::now())?)
     }
 
     /// Makes room for the policies and rules of this number of further plans, if there is not enough.
@@ -372,8 +368,57 @@ impl Kernel {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn counters(&self, limiters: std::ops::Range<u32>) -> Result<Vec<Counters>, KernelError> {
+    pub fn counters(&self, limiters: Range<u32>) -> Result<Vec<Counters>, KernelError> {
         let mut all = Vec::with_capacity(limiters.len());
+        self.visit(limiters, |_, state| all.push(layout::counters(state)))?;
+        Ok(all)
+    }
+
+    /// Limiters that had packets since a time, with the time of the latest one, and their memory.
+    pub(crate) fn export(
+        &self,
+        limiters: Range<u32>,
+        since: Nanos,
+    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, KernelError> {
+        let mut all = Vec::new();
+        self.visit(limiters, |number, state| {
+            let at = layout::latest(state);
+            if layout::plan_of(state).is_some() && at >= since {
+                all.push((number, at, state.to_vec()));
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// Lets a limiter go on where that of another gate is, if that had its latest packet later.
+    pub(crate) fn import(
+        &mut self,
+        limiter: u32,
+        (plan, version): (u32, u32),
+        other: &[u8],
+        at: Nanos,
+    ) -> Result<bool, KernelError> {
+        let (page, place) = self.page(limiter)?;
+        let failed = |source| KernelError::map("limiters", source);
+        let own = page.lookup(&place, MapFlags::LOCK).map_err(failed)?;
+        let own = own.unwrap_or_else(|| vec![0; layout::limiter::SIZE_OF]);
+        let found = self.map("plans").lookup(&plan.to_ne_bytes(), MapFlags::ANY);
+        let Some(record) = found.map_err(|source| KernelError::map("plans", source))? else {
+            return Ok(false);
+        };
+        let Some(new) = layout::carried(&own, other, (plan, version), &record, at) else {
+            return Ok(false);
+        };
+        page.update(&place, &new, MapFlags::LOCK).map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Calls with the numbers and the memory of limiters, as far as they are reserved.
+    fn visit(
+        &self,
+        limiters: Range<u32>,
+        mut each: impl FnMut(u32, &[u8]),
+    ) -> Result<(), KernelError> {
         let mut limiter = limiters.start;
         while limiter < limiters.end {
             let number = limiter as usize / PAGE;
@@ -387,12 +432,12 @@ impl Kernel {
             for (key, state) in batch {
                 let place = u32::from_ne_bytes(key.try_into().unwrap_or_default());
                 if (limiter..limiters.end).contains(&(first + place)) {
-                    all.push(layout::counters(&state));
+                    each(first + place, &state);
                 }
             }
             limiter = first + PAGE as u32;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Packets that no limiter saw, by reason.

@@ -44,6 +44,79 @@ pub(crate) fn counters(state: &[u8]) -> Counters {
     }
 }
 
+/// The time of a limiter's latest packet.
+pub(crate) fn latest(state: &[u8]) -> u64 {
+    limiter::AT.of(state)
+}
+
+/// The memory of a limiter that goes on where `other` is, a limiter of equal limits of another gate that had its latest packet
+/// at this time: under a plan with this number, version and record, and with the counters of `own`. `None` if `own` had
+/// a later packet, or the other one is none.
+pub(crate) fn carried(
+    own: &[u8],
+    other: &[u8],
+    (number, version): (u32, u32),
+    plan: &[u8],
+    at: u64,
+) -> Option<Vec<u8>> {
+    let is_later = plan_of(own).is_none() || latest(own) < at;
+    if other.len() != limiter::SIZE_OF || plan_of(other).is_none() || !is_later {
+        return None;
+    }
+    let mut new = Record::from(other.to_vec());
+    let shift = at.wrapping_sub(latest(other));
+    let later = |time: u64| match time {
+        0 | u64::MAX => time,
+        time => time.wrapping_add(shift),
+    };
+    new.set(limiter::VERSION, version);
+    new.set(limiter::PLAN, number);
+    new.set(limiter::SHAPE, plan::SHAPE.of(plan));
+    new.set(limiter::RATE, plan::RATE.of(plan));
+    new.set(limiter::SIZE, plan::SIZE.of(plan));
+    new.set(limiter::CONTROL, plan::CONTROL.of(plan).into());
+    new.set(limiter::BOOST, plan::BOOST.of(plan));
+    new.set(limiter::AT, at);
+    new.set(limiter::DUE, later(limiter::DUE.of(other)));
+    let counters = [
+        limiter::PASSED_PACKETS,
+        limiter::PASSED_BYTES,
+        limiter::EXCESS_PACKETS,
+        limiter::EXCESS_BYTES,
+        limiter::MARKED_PACKETS,
+    ];
+    for counter in counters {
+        new.set(counter, counter.of(own));
+    }
+    // The surplus is the difference of the two.
+    let surplus = limiter::PASSED_BYTES
+        .of(other)
+        .wrapping_sub(limiter::BASE.of(other));
+    new.set(
+        limiter::BASE,
+        limiter::PASSED_BYTES.of(own).wrapping_sub(surplus),
+    );
+    let paper = usize::from(plan::CONTROL.of(plan)) == PAPER;
+    let few = queues_of(plan) <= FEW;
+    for queue in 0..QUEUES {
+        let at = |field: Field<u64>| field.within(limiter::QUEUES, queue);
+        if few && queue >= FEW {
+            // What is known of floods begins again: generations are times of the other gate's clock.
+            for word in 0..queue::SIZE_OF / 8 {
+                new.set(at(Field::at(8 * word)), 0);
+            }
+            continue;
+        }
+        for counter in [queue::PASSED, queue::EXCESS] {
+            new.set(at(counter), at(counter).of(own));
+        }
+        if paper {
+            new.set(at(queue::BEGAN), later(at(queue::BEGAN).of(other)));
+        }
+    }
+    Some(new.into_bytes())
+}
+
 /// A limiter with this number of queues.
 pub(crate) fn limiter(state: &[u8], queues: usize) -> LimiterState {
     let active = (0..SHARES).map(|number| share::ACTIVE.within(limiter::SHARES, number).of(state));

@@ -9,6 +9,15 @@ pub(crate) struct Field<T> {
     value: PhantomData<T>,
 }
 
+// A derived copy would need one of the value.
+impl<T> Clone for Field<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Field<T> {}
+
 /// Structures that follow each other within another one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Array {

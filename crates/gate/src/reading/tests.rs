@@ -16,6 +16,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
             moved: false,
             turn: None,
             quota: None,
+            keys: None,
             limits: PerDirection {
                 down: limit(2 * number),
                 up: limit(2 * number + 1),

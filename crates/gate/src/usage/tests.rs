@@ -32,6 +32,7 @@ fn reading(counted: &[(&str, u64)]) -> Reading {
         suspended: false,
         moved: false,
         turn: None,
+        keys: None,
         quota: name.starts_with('q').then(|| Quota {
             bytes: 1000,
             counts: Counts::Both,
@@ -133,11 +134,68 @@ fn volumes_outlive_files_gates_and_months() {
     usage.count(2, &reading(&[("ann", 25), ("quo", 60)]), &december);
     assert_eq!((down(&usage, "ann"), down(&usage, "bob")), (Some(5), None));
 
-    assert!(
-        usage.set("ann", PerDirection::default()) && !usage.set("bob", PerDirection::default())
-    );
+    assert!(usage.reset("ann", 1) && !usage.reset("bob", 1));
     usage.count(2, &reading(&[("ann", 26), ("quo", 60)]), &december);
     assert_eq!(down(&usage, "ann"), Some(1));
+}
+
+/// Each gate of a pair counts what passes it, and both know the sum.
+#[test]
+fn two_gates_share_volumes_and_begin_again_together() {
+    let [mut here, mut there] = [Usage::default(), Usage::default()];
+    let count =
+        |one: &mut Usage, gate, bytes, day| one.count(gate, &reading(&[("ann", bytes)]), &on(day));
+    let share = |from: &Usage, to: &mut Usage| {
+        let text = serde_json::to_string(&from.shared()).expect("text");
+        to.learn(serde_json::from_str(&text).expect("volumes"));
+    };
+    count(&mut here, 1, 0, 1);
+    count(&mut there, 2, 0, 1);
+    count(&mut here, 1, 100, 1);
+    count(&mut there, 2, 7, 1);
+    // Twice changes nothing.
+    for _ in 0..2 {
+        share(&here, &mut there);
+        share(&there, &mut here);
+    }
+    assert_eq!(
+        (down(&here, "ann"), down(&there, "ann")),
+        (Some(107), Some(107))
+    );
+    count(&mut here, 1, 150, 2);
+    share(&here, &mut there);
+    assert_eq!(
+        (down(&here, "ann"), down(&there, "ann")),
+        (Some(157), Some(157))
+    );
+    // It begins at 0 at one, and what the other one still says of the time before does not count.
+    assert!(there.reset("ann", 5000));
+    share(&here, &mut there);
+    assert_eq!(down(&there, "ann"), Some(0));
+    share(&there, &mut here);
+    share(&here, &mut there);
+    assert_eq!(
+        (down(&here, "ann"), down(&there, "ann")),
+        (Some(0), Some(0))
+    );
+    count(&mut here, 1, 153, 2);
+    share(&here, &mut there);
+    assert_eq!(
+        (down(&here, "ann"), down(&there, "ann")),
+        (Some(3), Some(3))
+    );
+    // A file keeps what was learnt. Another month begins without it, and strangers are not kept.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("usage.json");
+    there.write(&path).expect("written");
+    assert_eq!(Usage::read(&path).expect("read"), there);
+    let december = Moment { month: 12, ..on(1) };
+    there.count(2, &reading(&[("ann", 8)]), &december);
+    assert_eq!(down(&there, "ann"), Some(1));
+    let mut stranger = here.shared();
+    stranger[0].name = "bob".into();
+    there.learn(stranger);
+    assert_eq!(there.of("bob"), None);
 }
 
 #[test]

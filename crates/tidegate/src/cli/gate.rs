@@ -276,6 +276,9 @@ Examples:
   sudo tidegate gate set alice --down 20mbit            another rate down
   sudo tidegate gate set alice --plan gold              another plan
   sudo tidegate gate set alice --down 50mbit --up 10mbit
+  sudo tidegate gate set alice --key quota=500GB --key quota-plan=slow
+  sudo tidegate gate set alice --key boost=10MB --key 'policy={ hosts = [4, 4] }'
+  sudo tidegate gate set alice --key boost=             as in the plan again
   sudo tidegate gate set alice --suspend                drop all packets
   sudo tidegate gate set alice --reset                  back to the configuration
 ";
@@ -286,7 +289,7 @@ Examples:
 /// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]
-#[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "suspend", "resume", "from_port", "from_mac", "from_vlan", "reset"]))]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["down", "up", "plan", "keys", "suspend", "resume", "from_port", "from_mac", "from_vlan", "reset"]))]
 pub struct Set {
     /// Name of the subscriber
     #[arg(value_name = "NAME")]
@@ -300,6 +303,11 @@ pub struct Set {
     /// New plan
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<String>,
+    /// A key of its plan with another value, as in the configuration; without a value: as in the plan
+    ///
+    /// The key holds on top of any plan that the subscriber has. `quota=none` takes the quota away.
+    #[arg(long = "key", value_name = "KEY=VALUE", value_parser = tidegate_gate::config::plan_key)]
+    pub keys: Vec<(String, serde_json::Value)>,
     /// Drop all its packets
     #[arg(long, conflicts_with = "resume")]
     pub suspend: bool,

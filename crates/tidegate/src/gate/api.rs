@@ -4,6 +4,7 @@ pub mod access;
 mod addresses;
 mod flows;
 pub mod listen;
+mod pair;
 mod refusal;
 mod request;
 pub mod serve;
@@ -35,6 +36,7 @@ use super::events::Events;
 use super::keeper::Keeper;
 use super::logs;
 use super::metrics::{self, Bounds};
+use super::pair::Pair;
 use super::view::{self, Page, Patch, Problem, Reloaded, Status, SubscriberJson};
 
 /// Most bytes of a request's body. Requests need less than a tenth of it.
@@ -57,6 +59,8 @@ pub struct Api {
     pub events: Arc<Events>,
     /// Certificates of addresses that speak TLS, which a reload reads again.
     pub certificates: Arc<[Certificate]>,
+    /// The other gate of a pair.
+    pub pair: Option<Arc<Pair>>,
     /// Ends the daemon.
     pub end: Arc<Notify>,
 }
@@ -147,6 +151,16 @@ const ROUTES: &[Route] = &[
     },
     Route {
         method: Method::POST,
+        path: "/v1/pair",
+        answer: |method| on(method, pair::changes),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/pair/limiters",
+        answer: |method| on(method, pair::limiters),
+    },
+    Route {
+        method: Method::POST,
         path: "/v1/stop",
         answer: |method| on(method, stop),
     },
@@ -230,7 +244,9 @@ async fn logged(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status().as_u16();
     let ms = began.elapsed().as_millis() as u64;
-    if method == Method::GET && status < 400 {
+    // The other gate of a pair asks every second.
+    let reads = method == Method::GET || path.starts_with("/v1/pair");
+    if reads && status < 400 {
         tracing::debug!(peer, %method, path, status, ms, "answered");
     } else {
         tracing::info!(peer, %method, path, status, ms, "answered");
@@ -259,8 +275,12 @@ async fn ask<T: Send + 'static>(
     (status = 200, description = "Interfaces, numbers of subscribers and plans, and sums of counters", body = Status),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
+    let pair = api.pair.as_ref().map(|pair| pair.status());
     let all = ask(api, |api| api.gate.everything()).await?;
-    Ok(Json(view::status(&all.overview, &all.reading)))
+    Ok(Json(Status {
+        pair,
+        ..view::status(&all.overview, &all.reading)
+    }))
 }
 
 /// Subscribers, sorted by name, in pages
@@ -358,6 +378,10 @@ async fn set(
     let reset_usage = patch.reset_usage;
     let adjustment = adjustment(patch).map_err(ControlError::Invalid)?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
+    let quota = adjustment.setting.keys.get("quota");
+    if quota.is_some_and(|quota| !quota.is_null() && quota != "none") {
+        api.keeper.check_counts()?;
+    }
     let done = detail(api, move |api| {
         if reset_usage {
             api.keeper.reset(&api.gate, &name)?;
@@ -508,7 +532,7 @@ async fn description() -> impl IntoResponse {
             in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
             Addresses that are not local always need a token."
     ),
-    paths(status, subscribers, subscriber, flows::flows, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, stop, scrape, description),
+    paths(status, subscribers, subscriber, flows::flows, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, pair::changes, pair::limiters, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

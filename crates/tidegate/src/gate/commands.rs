@@ -182,6 +182,7 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
             up: options.up,
             suspended: (options.suspend || options.resume).then_some(options.suspend),
             from: None,
+            keys: options.keys.iter().cloned().collect(),
         },
         from: BindingChange {
             port: options.from_port.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::json;
 use tidegate_gate::Missing;
-use tidegate_gate::config::{Config, Listen, Tls};
+use tidegate_gate::config::{self, Config, Listen, Tls};
 use tidegate_gate::control::{Control, SharedGate};
 use tidegate_serve::server::Certificate;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,12 +15,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::api::access::{Access, guarded};
+use super::api::access::{Access, Token, guarded};
 use super::api::listen::{self, Socket};
 use super::api::{self, Api, serve};
 use super::events::Events;
 use super::keeper::Keeper;
 use super::metrics::Bounds;
+use super::pair::{self, Pair};
 use super::{logs, notify, radius, remote};
 
 /// Time between two looks at the time, and two searches for interfaces that came back.
@@ -35,6 +36,7 @@ pub struct Endpoints {
     events: Events,
     certificates: Vec<Certificate>,
     radius: Option<radius::Server>,
+    pair: Option<Pair>,
 }
 
 struct Endpoint {
@@ -52,6 +54,12 @@ enum Kind {
     Api,
     /// Metrics, and nothing else.
     Metrics,
+}
+
+/// The other gate of a pair, with the secret of its API.
+fn other(config: &config::Pair) -> anyhow::Result<Pair> {
+    let token = config.token.as_deref().map(Token::read).transpose()?;
+    Pair::open(config, token.map(|token| token.secret().to_owned()))
 }
 
 impl Endpoints {
@@ -116,6 +124,7 @@ impl Endpoints {
             keeper,
             events: Events::new(config.events.as_deref()),
             certificates,
+            pair: config.pair.as_ref().map(other).transpose()?,
             radius: config
                 .radius
                 .as_ref()
@@ -150,8 +159,34 @@ impl Endpoints {
             keeper: Arc::clone(&keeper),
             events: Arc::clone(&events),
             certificates: self.certificates.into(),
+            pair: self.pair.map(Arc::new),
             end: Arc::clone(&stop),
         };
+        if let Some(pair) = &api.pair {
+            let (pair, api, mut ended) = (Arc::clone(pair), api.clone(), ended.clone());
+            serving.spawn(async move {
+                let mut turn = tokio::time::interval(pair::EVERY);
+                turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                loop {
+                    tokio::select! {
+                        _ = ended.changed() => return Ok(()),
+                        _ = turn.tick() => {}
+                    }
+                    let (pair, api) = (Arc::clone(&pair), api.clone());
+                    let tick = move || {
+                        pair.tick(&pair::Own {
+                            gate: &api.gate,
+                            keeper: &api.keeper,
+                            events: &api.events,
+                        });
+                    };
+                    let done = tokio::task::spawn_blocking(tick).await;
+                    if let Err(error) = done {
+                        tracing::error!(%error, "the other gate was not asked because of a bug in tidegate");
+                    }
+                }
+            });
+        }
         if let Some(radius) = self.radius {
             radius.serve(&api, &ended, &mut serving);
         }

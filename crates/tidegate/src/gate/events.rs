@@ -65,6 +65,7 @@ impl Events {
             "down": rate(setting.down),
             "up": rate(setting.up),
             "suspended": setting.suspended,
+            "keys": Some(&setting.keys).filter(|keys| !keys.is_empty()),
             "from_port": port,
             "from_mac": mac,
             "from_vlan": tags,

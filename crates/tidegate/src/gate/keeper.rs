@@ -9,8 +9,8 @@ use anyhow::Context;
 use chrono::{Datelike, Local, Timelike};
 use tidegate_gate::calendar::{Moment, Turn};
 use tidegate_gate::control::{ControlError, SharedGate};
+use tidegate_gate::pair::SharedVolume;
 use tidegate_gate::reading::Reading;
-use tidegate_gate::table::PerDirection;
 use tidegate_gate::usage::Usage;
 
 use super::view::{SubscriberJson, UsageJson};
@@ -144,19 +144,39 @@ impl Keeper {
         }
     }
 
+    /// Checks that volumes are counted.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn check_counts(&self) -> Result<(), ControlError> {
+        let text = "volumes are not counted: add [usage] to the file, and restart the daemon";
+        match self.file {
+            Some(_) => Ok(()),
+            None => Err(ControlError::Invalid(text.into())),
+        }
+    }
+
+    /// What passed this gate, for the other one of a pair; none if volumes are not counted.
+    pub fn shared(&self) -> Option<Vec<SharedVolume>> {
+        self.file.as_ref().map(|_| self.lock().usage.shared())
+    }
+
+    /// Takes over what passed the other gate of a pair.
+    pub fn learn(&self, volumes: Vec<SharedVolume>) {
+        self.lock().usage.learn(volumes);
+    }
+
     /// Begins a subscriber's volume at 0, and counts from now on.
     ///
     /// # Errors
     /// If volumes are not counted, or the subscriber has none yet.
     pub fn reset(&self, gate: &SharedGate, name: &str) -> Result<(), ControlError> {
-        if self.file.is_none() {
-            let text = "volumes are not counted: add [usage] to the file, and restart the daemon";
-            return Err(ControlError::Invalid(text.into()));
-        }
+        self.check_counts()?;
         // What passed before now is not counted later.
         self.tick(gate);
         let mut counted = self.lock();
-        if !counted.usage.set(name, PerDirection::default()) {
+        let stamp = chrono::Utc::now().timestamp_millis() as u64;
+        if !counted.usage.reset(name, stamp) {
             let text = format!("there is no subscriber `{name}`");
             return Err(ControlError::Unknown(text));
         }

@@ -65,11 +65,13 @@ pub fn set(subscriber: &str, adjustment: &Adjustment, by: &str) {
     let text = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
     let (plan, suspended) = (setting.plan.as_deref(), setting.suspended);
     let (down, up) = (text(setting.down), text(setting.up));
+    let keys = Some(&setting.keys).filter(|keys| !keys.is_empty());
+    let keys = keys.map(|keys| serde_json::json!(keys).to_string());
     let from = (*from != BindingChange::default()).then(|| format!("{from:?}"));
     let moves: Vec<String> = moves.iter().map(MatchChange::to_string).collect();
     let moves = Some(moves.join(", ")).filter(|moves| !moves.is_empty());
     tracing::info!(
-        subscriber, reset, plan, down, up, suspended, from, moves, by, "set"
+        subscriber, reset, plan, down, up, suspended, keys, from, moves, by, "set"
     );
 }
 

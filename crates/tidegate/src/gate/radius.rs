@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tidegate_gate::Setting;
-use tidegate_gate::config::Radius;
+use tidegate_gate::config::{PlanKeys, Radius};
 use tidegate_gate::control::{Adjustment, ControlError};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::radius::{Kind, MOST, Refused, Request};
@@ -222,6 +222,7 @@ fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
                 // A new plan ends other live changes, but no suspension.
                 suspended: (request.plan.is_some() && subscriber.suspended).then_some(true),
                 from: None,
+                keys: PlanKeys::new(),
             },
         ),
     };

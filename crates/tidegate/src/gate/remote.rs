@@ -1,6 +1,6 @@
 //! Requests to the daemon that holds a gate, over its control socket.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tidegate_gate::live::MatchChange;
 use tidegate_gate::table::Match;
 use tidegate_gate::{Direction, Setting};
 
+use super::http;
 use super::view::Reloaded;
 
 /// The daemon's control socket, in the state folder. Only root can open it.
@@ -47,6 +48,7 @@ impl Remote {
             up,
             suspended,
             from: _,
+            keys,
         } = &adjustment.setting;
         if let Some(plan) = plan {
             patch["plan"] = json!(plan);
@@ -58,6 +60,9 @@ impl Remote {
         }
         if let Some(suspended) = suspended {
             patch["suspended"] = json!(suspended);
+        }
+        if !keys.is_empty() {
+            patch["keys"] = json!(keys);
         }
         let from = &adjustment.from;
         let parts = [
@@ -145,39 +150,19 @@ impl Remote {
                 "the gate's daemon cannot be asked ({error}): see its log, or restart it"
             ))
         };
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
-        };
-        let kind = match body.as_str() {
-            "" => "",
-            _ => "Content-Type: application/json\r\n",
-        };
-        // HTTP/1.0: the answer ends with the connection.
-        let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: gate\r\n{kind}Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let mut answer = Vec::new();
-        self.stream
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| self.stream.write_all(request.as_bytes()))
-            .and_then(|()| (&self.stream).take(ANSWER).read_to_end(&mut answer))
-            .map_err(failed)?;
-        let text = String::from_utf8(answer).map_err(|_| garbled())?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or_else(garbled)?;
-        let status = head.split(' ').nth(1).ok_or_else(garbled)?;
-        if status == "200" {
-            return Ok(body.to_owned());
+        let request = http::request(method, path, "Host: gate\r\n", body);
+        let answer = (self.stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| http::exchange(&mut self.stream, &request, ANSWER));
+        let (status, body) = answer.map_err(failed)?.ok_or_else(garbled)?;
+        let text = String::from_utf8(body).map_err(|_| garbled())?;
+        if status == 200 {
+            return Ok(text);
         }
-        let reason = serde_json::from_str::<Value>(body)
-            .ok()
-            .and_then(|body| Some(body["error"].as_str()?.to_owned()))
-            .ok_or_else(garbled)?;
+        let reason = http::reason(&text).ok_or_else(garbled)?;
         Err(match status {
-            "404" => ControlError::Unknown(reason),
-            "422" => ControlError::Invalid(reason),
-            "503" => ControlError::Down(reason),
+            404 => ControlError::Unknown(reason),
+            422 => ControlError::Invalid(reason),
+            503 => ControlError::Down(reason),
             _ => ControlError::Other(reason),
         })
     }

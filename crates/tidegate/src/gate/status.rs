@@ -447,6 +447,9 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     if !one.from.is_empty() {
         writeln!(out, "from {}", one.from.join(", "))?;
     }
+    for (key, value) in one.keys.iter().flatten() {
+        writeln!(out, "{key} = {value} (set live)")?;
+    }
     if let Some(line) = &one.line {
         felt(out, line, "")?;
     }

@@ -37,6 +37,7 @@ pub fn roster(subscribers: u32) -> Roster {
                 moved: false,
                 turn: None,
                 quota: None,
+                keys: None,
                 limits: PerDirection {
                     down: limit(2 * i, 50_000_000),
                     up: limit(2 * i + 1, 10_000_000),
@@ -245,6 +246,9 @@ impl Control for Fake {
         }
         if let Some(suspended) = change.suspended {
             entry.suspended = suspended;
+        }
+        if !change.keys.is_empty() {
+            entry.keys = Some(change.keys);
         }
         for change in &adjustment.moves {
             match change {

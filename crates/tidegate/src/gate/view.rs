@@ -4,6 +4,7 @@ pub mod felt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_gate::change::Report;
+use tidegate_gate::config::PlanKeys;
 use tidegate_gate::control::Inspected;
 use tidegate_gate::reading::{self, Overview, Reading};
 use tidegate_gate::table::{
@@ -45,9 +46,26 @@ pub struct Status {
     pub up: Counted,
     /// Packets that no limiter saw, by reason.
     pub unlimited: Vec<Unlimited>,
+    /// The other gate of a pair, if there is one. Only the API says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<PairJson>,
     /// What all lines feel together, if flows are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<LineJson>,
+}
+
+/// The other gate of a pair.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Pair)]
+pub struct PairJson {
+    /// The address of its API.
+    pub peer: String,
+    /// Seconds since this gate knew all that the other one does; null if it never did.
+    pub age_s: Option<f64>,
+    /// Limiters of the other gate that are unknown here, or have other limits: the files differ.
+    pub unknown_limiters: u64,
+    /// Why this gate does not follow the other one; null if it does.
+    pub error: Option<String>,
 }
 
 /// An interface that the gate attaches to.
@@ -154,6 +172,10 @@ pub struct SubscriberJson {
     /// Its plan, if another one is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_plan: Option<String>,
+    /// Keys of its plan that were set live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub keys: Option<PlanKeys>,
     /// What it used in its month, if that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageJson>,
@@ -244,6 +266,11 @@ pub struct Patch {
     pub up: Option<String>,
     /// Whether all its packets are dropped from now on.
     pub suspended: Option<bool>,
+    /// Keys of its plan with other values, as in `[plan.NAME]` of the file; null takes one back, and keys that are not given
+    /// stay. `quota` may be `none`. They hold on top of any plan that the subscriber has, but not while another plan is in
+    /// force by a schedule or a quota.
+    #[schema(value_type = Object, example = json!({"quota": "500GB", "quota-plan": "slow", "policy": {"hosts": [4, 4]}}))]
+    pub keys: PlanKeys,
     /// The interface where its packets come in, one of side `access`; "" for any.
     #[schema(example = "eth3")]
     pub from_port: Option<String>,
@@ -405,6 +432,7 @@ impl SubscriberJson {
                 .as_ref()
                 .map(|(why, _)| why.name().to_owned()),
             base_plan: subscriber.turn.as_ref().map(|(_, base)| base.to_string()),
+            keys: subscriber.keys.clone(),
             usage: None,
             quota: subscriber.quota.as_ref().map(|quota| quota.bytes),
             matches: subscriber.matches.iter().map(Match::to_string).collect(),
@@ -467,6 +495,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
                 packets,
             })
             .collect(),
+        pair: None,
         line: reading
             .felt
             .as_ref()

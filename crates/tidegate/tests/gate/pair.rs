@@ -2,12 +2,14 @@
 
 use std::net::UdpSocket;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::readme::{STALL, commands, type_in};
-use super::support::{Findings, alone, measured, permitted, skip};
+use super::support::{Findings, Gate, alone, measured, permitted, skip};
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::{Namespace, Process};
 
@@ -67,23 +69,34 @@ impl Pair {
     fn start(&self, number: usize, priority: u32) -> Process {
         let folder = self.folder.path().join(number.to_string());
         std::fs::create_dir(&folder).unwrap();
-        let router = &self.routers[number];
         type_in(
-            router,
+            &self.routers[number],
             &folder,
             &commands("run-two-gates-as-a-pair", "limits"),
         );
+        self.keepalived(number, priority, &folder)
+    }
+
+    /// Starts keepalived on a router, by the page.
+    fn keepalived(&self, number: usize, priority: u32, folder: &Path) -> Process {
+        let router = &self.routers[number];
         let addresses = commands("run-two-gates-as-a-pair", "addresses");
-        type_in(
-            router,
-            &folder,
-            &format!("PRIORITY={priority}\n{addresses}"),
-        );
+        type_in(router, folder, &format!("PRIORITY={priority}\n{addresses}"));
         let mut command = Command::new("keepalived");
         command.args(["--dont-fork", "--log-console", "--use-file"]);
         command.arg(folder.join("keepalived.conf"));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         router.start(&mut command).unwrap()
+    }
+
+    /// Takes the first router away as if its power failed: it cannot say that it goes.
+    fn cut_off(&self, keepalived: Process) {
+        for device in ["eth1", "eth2"] {
+            self.routers[0]
+                .ip(&format!("link set {device} down"))
+                .unwrap();
+        }
+        drop(keepalived);
     }
 
     /// Waits until a router has the shared addresses.
@@ -99,9 +112,9 @@ impl Pair {
         }
     }
 
-    /// Sends more than the plan to the subscriber. Calls `fail` after a while. Returns the bytes that came in
+    /// Sends more than the plan to the subscriber for some seconds. Calls `fail` after as many. Returns the bytes that came in
     /// each slot, and the longest time for which the machine let this wait.
-    fn flood(&self, fail: impl FnOnce()) -> (Vec<f64>, Duration) {
+    fn flood(&self, fails: f64, ends: f64, fail: impl FnOnce()) -> (Vec<f64>, Duration) {
         let bind = |space: &Namespace, address: &str| {
             let socket = space.enter(|| UdpSocket::bind(address)).unwrap().unwrap();
             socket.set_nonblocking(true).unwrap();
@@ -111,14 +124,14 @@ impl Pair {
         let sender = bind(&self.core, "198.51.100.1:0");
         let (began, mut sent, mut fail) = (Instant::now(), 0.0, Some(fail));
         let (mut last, mut stall) = (began, Duration::ZERO);
-        let mut slots = vec![0.0; (ENDS * SLOTS as f64) as usize];
+        let mut slots = vec![0.0; (ends * SLOTS as f64) as usize];
         loop {
             let now = began.elapsed().as_secs_f64();
-            if now >= ENDS {
+            if now >= ends {
                 return (slots, stall);
             }
             stall = stall.max(last.elapsed());
-            if now >= FAILS
+            if now >= fails
                 && let Some(fail) = fail.take()
             {
                 fail();
@@ -163,32 +176,29 @@ fn silence(slots: &[f64], from: usize) -> Range<usize> {
     longest
 }
 
+/// Whether keepalived is there. Reports if not.
+fn has_keepalived(test: &str) -> bool {
+    let there = Command::new("keepalived").arg("--version").output().is_ok();
+    if !there {
+        skip(test, "needs keepalived (packaging/setup test installs it)");
+    }
+    there
+}
+
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
 fn a_pair_limits_from_the_first_packet_of_the_other_router_on() {
     let _alone = alone();
     let test = "a_pair_limits_from_the_first_packet_of_the_other_router_on";
-    if Command::new("keepalived")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        return skip(test, "needs keepalived (packaging/setup test installs it)");
+    if !has_keepalived(test) {
+        return;
     }
     measured(|| {
         let pair = permitted(test, Pair::new())?;
         let first = pair.start(0, 150);
         let _second = pair.start(1, 100);
         pair.wait_for(0);
-        let (slots, stall) = pair.flood(|| {
-            // As if its power failed: it cannot say that it goes.
-            for device in ["eth1", "eth2"] {
-                pair.routers[0]
-                    .ip(&format!("link set {device} down"))
-                    .unwrap();
-            }
-            drop(first);
-        });
+        let (slots, stall) = pair.flood(FAILS, ENDS, || pair.cut_off(first));
         pair.wait_for(1);
         let mut found = Findings::default();
         let failed = (FAILS * SLOTS as f64) as usize;
@@ -210,6 +220,97 @@ fn a_pair_limits_from_the_first_packet_of_the_other_router_on() {
             0.9,
             1.5,
         );
+        if stall > STALL {
+            found.late = stall.as_nanos() as u64;
+        }
+        Some(found)
+    });
+}
+
+/// What the first router let pass at once does not pass the second one again: it knows what the subscriber saved, what was set
+/// live, and the volume of its month.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn the_gates_of_a_pair_know_what_the_other_one_knows() {
+    let _alone = alone();
+    let test = "the_gates_of_a_pair_know_what_the_other_one_knows";
+    if !has_keepalived(test) {
+        return;
+    }
+    // Eight seconds of the plan.
+    const BOOST: f64 = 20e6;
+    measured(|| {
+        let pair = permitted(test, Pair::new())?;
+        let secret = pair.folder.path().join("secret");
+        std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let folders = ["first", "second"].map(|name| {
+            let folder = pair.folder.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            folder
+        });
+        let secret = secret.display();
+        let gate = |number: usize| {
+            let [own, other] = [[10, 20], [20, 10]][number];
+            let usage = folders[number].join("usage.json");
+            let text = format!(
+                "[[interface]]\nname = \"eth1\"\nside = \"core\"\n\
+                 [[interface]]\nname = \"eth2\"\nside = \"access\"\n\
+                 [plan.home]\ndown = \"20mbit\"\nboost = \"20MB\"\n\
+                 [[subscriber]]\nname = \"ann\"\nplan = \"home\"\naddresses = \"192.0.2.16\"\n\
+                 [[subscriber]]\nname = \"bob\"\nplan = \"home\"\naddresses = \"192.0.2.17\"\n\
+                 [usage]\nfile = \"{}\"\n\
+                 [api]\nlisten = \"198.51.100.{own}:9642\"\ntoken = \"{secret}\"\n\
+                 [pair]\npeer = \"198.51.100.{other}:9642\"\ntoken = \"{secret}\"\n",
+                usage.display()
+            );
+            Gate::new(&pair.routers[number], &text)
+        };
+        let gates = [gate(0), gate(1)];
+        let _daemons = [gates[0].daemon(), gates[1].daemon()];
+        let first = pair.keepalived(0, 150, &folders[0]);
+        let _second = pair.keepalived(1, 100, &folders[1]);
+        pair.wait_for(0);
+        let mut found = Findings::default();
+
+        // A live change at one is one at the other, either way.
+        gates[0].run("set bob --down 7mbit --key boost=1MB");
+        thread::sleep(Duration::from_secs(4));
+        gates[1].run("assign bob 192.0.2.18");
+        thread::sleep(Duration::from_secs(4));
+        for gate in &gates {
+            let bob = gate.run("status bob --json");
+            let bob: serde_json::Value = serde_json::from_str(&bob).unwrap();
+            assert_eq!(bob["down"]["rate"], 7_000_000, "{bob}\n{}", gate.log());
+            assert_eq!(bob["keys"]["boost"], "1MB", "{bob}");
+            let matches = serde_json::json!(["192.0.2.17/32", "192.0.2.18/32"]);
+            assert_eq!(bob["matches"], matches, "{bob}");
+        }
+
+        // Four seconds use up what was saved, and at least a question for volumes follows.
+        let (fails, ends) = (13.0, 18.0);
+        let (slots, stall) = pair.flood(fails, ends, || pair.cut_off(first));
+        pair.wait_for(1);
+        let sum = |slots: &[f64]| slots.iter().sum::<f64>();
+        let failed = (fails * SLOTS as f64) as usize;
+        let most = PLAN / 8.0 * fails + BOOST;
+        found.within(
+            "before, of the bound",
+            sum(&slots[..failed]) / most,
+            0.9,
+            1.02,
+        );
+        let silence = silence(&slots, failed);
+        let after = &slots[silence.end..silence.end + 3 * SLOTS];
+        let seconds = sum(after) * 8.0 / PLAN;
+        // Without what the other gate tells, it is nine.
+        found.within("seconds of the plan in three after it", seconds, 2.7, 4.0);
+        let usage = gates[1].run("usage");
+        let ann = usage.lines().find(|line| line.starts_with("ann,")).unwrap();
+        let bytes: f64 = ann.split(',').nth(3).unwrap().parse().unwrap();
+        // It was told at most 10 s before the first one failed, and counts itself every 5 s.
+        let known = bytes / sum(&slots);
+        found.within("volume at the second one, of all", known, 0.4, 1.05);
         if stall > STALL {
             found.late = stall.as_nanos() as u64;
         }

@@ -1,5 +1,9 @@
+use tidegate_limiter::PolicyTree;
+
 use super::*;
+use crate::config::plan_key;
 use crate::control::inspect;
+use crate::limits::Boost;
 use crate::memory::Memory;
 use crate::testing::Site;
 
@@ -71,6 +75,100 @@ fn settings_add_up_until_they_are_reset() {
         panic!("{unknown:?}");
     };
     assert!(text.contains("alice"), "{text}");
+}
+
+#[test]
+fn keys_of_the_plan_are_set_one_by_one() {
+    let site = Site::new();
+    let mut gate = up(&site);
+    let set = |gate: &mut LocalGate<Memory>, keys: &[&str]| {
+        let keys = keys.iter().map(|text| plan_key(text).expect("a key"));
+        let setting = Setting {
+            keys: keys.collect(),
+            ..Setting::default()
+        };
+        gate.set(
+            "alice",
+            &Adjustment {
+                setting,
+                ..Adjustment::default()
+            },
+        )
+    };
+    let template = |gate: &mut LocalGate<Memory>| {
+        let (state, _) = gate.fresh().expect("a state");
+        let plan = state.members["alice"].plan(state).expect("a plan");
+        plan.into_owned()
+    };
+    let before = template(&mut gate);
+    set(&mut gate, &["policy={ hosts = [4, 4] }", "boost=5s"]).expect("set");
+    let policy = PolicyTree::hosts(4, 4).expect("hosts");
+    let now = template(&mut gate);
+    assert_eq!((&now.down.policy, &now.up.policy), (&policy, &policy));
+    assert_eq!(now.down.boost, Some(Boost::Time(5_000_000_000)));
+    assert_eq!(
+        rates(&mut gate, "alice").1,
+        [Some(50_000_000), Some(10_000_000)]
+    );
+    // Others stay, and one goes back.
+    set(
+        &mut gate,
+        &["quota=5GB", "quota-plan=basic", "boost=", "down=70mbit"],
+    )
+    .expect("set");
+    let now = template(&mut gate);
+    assert_eq!((now.down.boost, &now.down.policy), (None, &policy));
+    let quota = now.terms.quota.expect("a quota");
+    assert_eq!(
+        (quota.bytes, quota.plan.as_str(), quota.day),
+        (5_000_000_000, "basic", 1)
+    );
+    assert_eq!(
+        rates(&mut gate, "alice").1,
+        [Some(70_000_000), Some(10_000_000)]
+    );
+    let one = gate.subscriber("alice").expect("there");
+    assert!(one.set && one.keys.expect("keys").len() == 4);
+    assert_eq!(one.quota.expect("a quota").bytes, 5_000_000_000);
+    // Another process finds them, and a reload keeps them.
+    gate.reload(None, false).expect("reloaded");
+    assert_eq!(template(&mut gate).down.policy, policy);
+    // A part of the quota, and the other direction.
+    set(&mut gate, &["quota-day=7", "up={ boost = \"1MB\" }"]).expect("set");
+    let now = template(&mut gate);
+    assert_eq!(now.terms.quota.expect("a quota").day, 7);
+    assert_eq!(
+        (now.down.boost, now.up.boost),
+        (None, Some(Boost::Bytes(1_000_000)))
+    );
+    for (keys, wanted) in [
+        (&["quota-plan=lead"][..], "there is no plan `lead`"),
+        (&["queues=3"], "unknown key `queues` in a plan"),
+        (&["quota-day=29"], "`quota-day` must be from 1 to 28"),
+        (&["policy={ fair = 0 }"], "fair"),
+        (&["burst=1MB"], "`burst` is a key of scheme policer"),
+        (
+            &["schedule=[{ from = \"22:00\", to = \"06:00\", plan = \"gold\" }]"],
+            "the plan itself",
+        ),
+    ] {
+        let Err(ControlError::Invalid(text)) = set(&mut gate, keys) else {
+            panic!("{keys:?}");
+        };
+        assert!(text.contains(wanted), "{text}");
+    }
+    // Without a quota, and back to the file.
+    set(&mut gate, &["quota=none"]).expect("set");
+    assert_eq!(template(&mut gate).terms.quota, None);
+    let reset = Adjustment {
+        reset: true,
+        ..Adjustment::default()
+    };
+    gate.set("alice", &reset).expect("reset");
+    assert_eq!(template(&mut gate), before);
+    for wrong in ["quota", "policy={ fair ="] {
+        assert!(plan_key(wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]

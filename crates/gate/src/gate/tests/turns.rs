@@ -113,6 +113,17 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.set("cem", &other).expect("set");
     assert_eq!(rates(&gate), (Some(50), Some(10)));
     assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
+    // A larger quota that was set live; nobody sets the same for others of the plan.
+    let larger = Setting {
+        keys: [("quota".to_owned(), "2MB".into())].into(),
+        ..Setting::default()
+    };
+    gate.set("cem", &larger).expect("set");
+    assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
+    assert_eq!(rates(&gate), (Some(80), Some(5)));
+    count(&mut usage, &gate, 2_000_000);
+    gate.turn(&at(12), &usage).expect("spent");
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
     gate.reset("cem").expect("reset");
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));

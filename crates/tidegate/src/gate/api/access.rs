@@ -56,6 +56,11 @@ impl Token {
         Ok(Self(token.into()))
     }
 
+    /// The secret itself, for requests to another gate.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+
     #[cfg(test)]
     pub fn new(token: &str) -> Self {
         Self(token.into())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use tidegate_gate::binding::BindingChange;
+use tidegate_gate::config::PlanKeys;
 use tidegate_gate::control::Adjustment;
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::table::Match;
@@ -98,6 +99,7 @@ pub fn patch(body: Value) -> Result<Patch, String> {
             "down",
             "up",
             "suspended",
+            "keys",
             "from_port",
             "from_mac",
             "from_vlan",
@@ -118,6 +120,7 @@ pub fn patch(body: Value) -> Result<Patch, String> {
         down: body.text("down", "50mbit")?,
         up: body.text("up", "10mbit")?,
         suspended: body.truth("suspended")?,
+        keys: body.object("keys", r#"{"quota": "500GB"}"#)?,
         from_port: body.text("from_port", "eth3")?,
         from_mac: body.text("from_mac", "02:00:00:00:00:01")?,
         from_vlan: body.text("from_vlan", "100.200")?,
@@ -181,6 +184,7 @@ pub fn adjustment(patch: Patch) -> Result<Adjustment, String> {
             up: rate(Direction::Up, patch.up)?,
             suspended: patch.suspended,
             from: None,
+            keys: patch.keys,
         },
         from: BindingChange {
             port: patch.from_port,
@@ -190,7 +194,7 @@ pub fn adjustment(patch: Patch) -> Result<Adjustment, String> {
         moves,
     };
     if adjustment == Adjustment::default() && !patch.reset_usage {
-        return Err("nothing to change: give at least one of plan, down, up, suspended, addresses and reset".into());
+        return Err("nothing to change: give at least one of plan, down, up, keys, suspended, addresses and reset".into());
     }
     Ok(adjustment)
 }
@@ -227,6 +231,43 @@ impl Another {
         Ok(Self {
             file: file.map(PathBuf::from),
             lenient: body.truth("lenient")?.unwrap_or(false),
+        })
+    }
+}
+
+/// What the other gate of a pair does not know yet.
+#[derive(Debug, Clone, Copy, ToSchema)]
+pub struct Since {
+    /// Live changes later than this stamp.
+    pub since: u64,
+    /// Whether it asks for volumes.
+    pub volumes: bool,
+}
+
+impl Since {
+    /// The question of a body.
+    pub fn new(body: Value) -> Result<Self, String> {
+        let body = Body::new(body, &["since", "volumes"], r#"{"since": 0}"#)?;
+        Ok(Self {
+            since: body.number("since")?.unwrap_or(0),
+            volumes: body.truth("volumes")?.unwrap_or(false),
+        })
+    }
+}
+
+/// Which limiters the other gate of a pair asks for.
+#[derive(Debug, Clone, Copy, ToSchema)]
+pub struct Within {
+    /// Those that had packets within this time, in milliseconds.
+    pub within_ms: u64,
+}
+
+impl Within {
+    /// The question of a body.
+    pub fn new(body: Value) -> Result<Self, String> {
+        let body = Body::new(body, &["within_ms"], r#"{"within_ms": 2000}"#)?;
+        Ok(Self {
+            within_ms: body.number("within_ms")?.unwrap_or(2000),
         })
     }
 }
@@ -278,6 +319,33 @@ impl Body {
                 all.iter().map(text).collect::<Result<_, _>>().map(Some)
             }
             Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// The keys and values of an object, none if the key is not there or null.
+    fn object(&self, key: &str, example: &str) -> Result<PlanKeys, String> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(PlanKeys::new()),
+            Some(Value::Object(all)) => Ok(all.clone().into_iter().collect()),
+            Some(other) => {
+                let kind = kind(other);
+                Err(format!(
+                    "`{key}` is {kind}: write an object, such as {example}"
+                ))
+            }
+        }
+    }
+
+    /// A whole number, if the key is there and not null.
+    fn number(&self, key: &str) -> Result<Option<u64>, String> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => value.as_u64().map(Some).ok_or_else(|| {
+                format!(
+                    "`{key}` is {}: write a whole number that is not negative",
+                    kind(value)
+                )
+            }),
         }
     }
 

@@ -55,6 +55,7 @@ impl Running {
             keeper: Arc::new(Keeper::open(None).expect("no file")),
             events: Arc::new(Events::new(Some(&files.path().join("events")))),
             certificates: certificates.into(),
+            pair: None,
             end: Arc::default(),
         };
         let router = guarded(router(api.clone()), access);
@@ -352,6 +353,14 @@ fn changes_everything_of_a_subscriber() {
     let (status, one) = gate.patch(path, body);
     assert_eq!((status, &one["suspended"]), (200, &json!(true)));
     assert_eq!(one["matches"], json!(["192.0.2.8/31", "pppoe 5"]));
+    let body = r#"{"keys": {"boost": "10MB", "policy": {"hosts": [4, 4]}}}"#;
+    let (status, one) = gate.patch(path, body);
+    let keys = json!({"boost": "10MB", "policy": {"hosts": [4, 4]}});
+    assert_eq!((status, &one["keys"]), (200, &keys));
+    let (status, error) = gate.patch(path, r#"{"keys": {"quota": "1GB"}}"#);
+    assert_eq!(status, 422);
+    let text = error["error"].as_str().expect("a text");
+    assert!(text.contains("add [usage]"), "{text}");
     let (_, one) = gate.patch(path, r#"{"suspended": false, "qinq": ["100.200"]}"#);
     assert_eq!(
         (&one["suspended"], &one["matches"]),
@@ -365,6 +374,10 @@ fn changes_everything_of_a_subscriber() {
         (r#"{"assign": [7]}"#, "`assign` is a number: write a list"),
         (r#"{"vlan": ["4095"]}"#, "vlan: '4095' is not a VLAN tag"),
         (r#"{"release": ["192.0.2.300"]}"#, "release: "),
+        (
+            r#"{"keys": ["quota"]}"#,
+            "`keys` is a list: write an object, such as {\"quota\": \"500GB\"}",
+        ),
         (
             r#"{"suspended": "no"}"#,
             "`suspended` is a text: write true or false",

@@ -31,6 +31,7 @@ fn set(site: &Site, down: Option<&str>) -> anyhow::Result<Exit> {
         up: None,
         plan: None,
         reset: down.is_none(),
+        keys: Vec::new(),
         suspend: false,
         resume: false,
         from_port: None,
