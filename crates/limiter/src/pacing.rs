@@ -4,9 +4,11 @@
 mod blocks;
 mod bursts;
 pub mod playback;
+mod trickle;
 mod way;
 mod writer;
 
+pub use trickle::{Target, Trickle};
 pub use way::{Way, WayError};
 pub use writer::{Hold, Phase, Ready, Settings, Writer};
 

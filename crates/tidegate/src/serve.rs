@@ -69,6 +69,7 @@ async fn serve(
         listen: options.listen.clone(),
         redirect: options.redirect,
         tls,
+        http3: options.http3,
         groups,
         seed: options.seed,
         start_up: options.start_up,
@@ -110,8 +111,9 @@ async fn serve(
     if let Some(remark) = server.remark() {
         eprintln!("tidegate: {remark}");
     }
+    let too = if options.http3 { ", with HTTP/3" } else { "" };
     eprintln!(
-        "tidegate: serving {} at {}, paced by {ways}",
+        "tidegate: serving {} at {}{too}, paced by {ways}",
         options.folder.display(),
         addresses.join(", ")
     );

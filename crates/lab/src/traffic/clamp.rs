@@ -2,41 +2,18 @@
 //! `crates/pace/bpf/pace.bpf.c` in the kernel.
 
 use tidegate_limiter::Nanos;
-use tidegate_limiter::pacing::Hold;
+use tidegate_limiter::pacing::{Hold, Target, Trickle};
 
-use crate::SECOND;
 use crate::tcp::Connection;
 use crate::tcp::cc::LossState;
-
-#[cfg(test)]
-mod tests;
-
-/// The clamp is never smaller, so that losses can be found by duplicates [Trickle §2].
-const FLOOR: u32 = 10;
-/// Thousandths.
-const ONE: u128 = 1000;
-
-/// The settings of the clamp.
-#[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// R in bytes per second.
-    pub rate: u64,
-    /// The clamp over R times the round trip, in thousandths.
-    pub headroom: u32,
-    /// Leaves out the headroom while the connection is ahead of R, so that its average is R.
-    pub hold_average: bool,
-    /// Bytes that a server writes at once if its writes are throttled too.
-    pub block: u64,
-}
 
 /// The clamp of a connection in its throttling phase.
 #[derive(Debug)]
 pub struct Clamp {
-    target: Target,
+    rule: Trickle,
     start: Nanos,
     /// Bytes acknowledged when it began, as if nothing had been under way.
     begin: u64,
-    hold: Hold,
     /// The clamp that was last set, in segments.
     clamp: Option<u32>,
     /// The bytes that must be acknowledged before the next step: the kernel's callback comes once
@@ -49,10 +26,9 @@ impl Clamp {
     /// clamped at once, so that no whole window of other bytes follows these.
     pub fn new(target: Target, now: Nanos, begin: u64) -> Self {
         Self {
-            target,
+            rule: Trickle::new(target),
             start: now,
             begin,
-            hold: Hold::Clamped,
             clamp: None,
             round_end: 0,
         }
@@ -61,7 +37,7 @@ impl Clamp {
     /// What bounds the rate of the connection: the clamp, the clamp at its floor, or nothing while goodput
     /// is below R.
     pub fn hold(&self) -> Hold {
-        self.hold
+        self.rule.hold()
     }
 
     /// Must be called when the phase begins and after each acknowledgement. `sent` is the number of bytes that the
@@ -78,14 +54,16 @@ impl Clamp {
         };
         let elapsed = now.saturating_sub(self.start);
         let delivered = acked.saturating_sub(self.begin);
-        let segments = self.segments(connection.mss(), rtt, elapsed, delivered);
+        let segments = self
+            .rule
+            .segments(connection.mss(), rtt, elapsed, delivered);
         // Congestion control is active: the threshold is the window that it will reach.
         if matches!(snapshot.state, LossState::Recovery | LossState::Loss) {
             return;
         }
         let (window, threshold) = (snapshot.cwnd, snapshot.ssthresh);
         let is_used = self.clamp.is_some_and(|clamp| window >= clamp);
-        let wanted = if self.hold != Hold::Behind {
+        let wanted = if self.hold() != Hold::Behind {
             // The threshold of slow start follows the clamp. So the clamp is set only if that does
             // no harm: it does not bind a window that losses hold below it.
             let harmless = window >= segments || threshold >= segments || is_used;
@@ -99,36 +77,5 @@ impl Clamp {
             self.clamp = wanted;
             connection.clamp(wanted);
         }
-    }
-
-    /// The clamp, in segments. Notes what bounds the rate of the connection.
-    fn segments(&mut self, mss: u32, rtt: Nanos, elapsed: Nanos, delivered: u64) -> u32 {
-        let target = &self.target;
-        let mss = u128::from(mss.max(1));
-        let bytes = |time: Nanos| u128::from(target.rate) * u128::from(time) / u128::from(SECOND);
-        let (round, due, delivered) = (bytes(rtt), bytes(elapsed), u128::from(delivered));
-        // The paper compares goodput, delivered over elapsed, with R. The last bytes cannot be
-        // acknowledged yet, nor can bytes that a block waits for. Without an allowance for both, a
-        // connection whose writes are throttled to R would always count as behind.
-        let slack = round + u128::from(target.block).max(u128::from(FLOOR) * mss);
-        let allowed = match self.hold {
-            Hold::Behind => 0,
-            _ => slack,
-        };
-        let held = target.hold_average && delivered > due + slack;
-        let segments = if held {
-            round / mss
-        } else {
-            (round.saturating_mul(u128::from(target.headroom)) / ONE + mss / 2) / mss
-        };
-        let segments = u32::try_from(segments).unwrap_or(u32::MAX);
-        self.hold = if due > delivered + allowed {
-            Hold::Behind
-        } else if segments < FLOOR {
-            Hold::Floor
-        } else {
-            Hold::Clamped
-        };
-        segments.max(FLOOR)
     }
 }

@@ -2,11 +2,11 @@
 //! speed, the rest at a throttled rate, by one of the ways to pace; and the player.
 
 use tidegate_limiter::pacing::playback::{self, Playback};
-use tidegate_limiter::pacing::{Ready, Way, Writer};
+use tidegate_limiter::pacing::{Ready, Target, Way, Writer};
 use tidegate_limiter::{Bytes, Nanos};
 
 use super::Ends;
-use super::clamp::{Clamp, Target};
+use super::clamp::Clamp;
 use crate::SECOND;
 use crate::outcome::{Completion, StreamOutcome, Throttled};
 use crate::plan::StreamPlan;

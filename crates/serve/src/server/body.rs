@@ -23,7 +23,7 @@ use tidegate_pace::{Phase, Ready, Writer};
 const BLOCK: usize = disk::BLOCK;
 /// The same while the client takes less than comes: the rest of a block stays in memory until it does.
 const SLOW_BLOCK: usize = 16 << 10;
-/// The same for a stream of HTTP/2, because a connection has many streams. Paced blocks are larger if the way to
+/// The same for a stream of HTTP/2 or HTTP/3, because a connection has many streams. Paced blocks are larger if the way to
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
 
@@ -65,7 +65,7 @@ struct Video {
     credit: u64,
     writer: Writer,
     throttled: bool,
-    /// Whether it is a stream of HTTP/2.
+    /// Whether it is a stream of HTTP/2 or HTTP/3.
     is_stream: bool,
     /// Bytes that were read, but not handed on yet.
     ready: Bytes,
@@ -109,7 +109,7 @@ impl Answer {
             credit,
             writer,
             throttled: false,
-            is_stream: request.version == Version::HTTP_2,
+            is_stream: request.version >= Version::HTTP_2,
             ready: Bytes::new(),
             reading: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),

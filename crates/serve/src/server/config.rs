@@ -25,6 +25,8 @@ pub struct Config {
     pub redirect: bool,
     /// Certificate and key, as PEM files, for the addresses with TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether HTTP/3 is spoken too, at the addresses and ports with TLS.
+    pub http3: bool,
     /// How connections are paced, at [`throttle_percent`](Self::throttle_percent). With several groups, each connection gets one at
     /// random, evenly.
     pub groups: Vec<Group>,
@@ -114,6 +116,7 @@ impl Config {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             redirect: false,
             tls: None,
+            http3: false,
             groups: vec![Way::TRICKLE.into()],
             seed: 0,
             start_up: Duration::from_secs(40),

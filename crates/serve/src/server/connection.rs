@@ -6,35 +6,29 @@ mod progress;
 mod rate;
 mod responses;
 
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::{Hold, Way, Writer, socket as tcp, throttled_rate};
-use tokio::net::TcpStream;
+use tidegate_pace::{Hold, Way, Writer, throttled_rate};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
-use super::kernel::Snapshot;
 use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
 use super::shared::Shared;
+use super::transport::{NOT_SENT, Transport};
 use super::viewers::Loan;
 
 use positions::{Position, Positions};
 use progress::Progress;
 use rate::{Applied, SocketRate};
 use responses::Responses;
-
-/// Bytes in the socket that are not sent yet. This is enough to keep TCP busy. It is little enough that a client that leaves wastes little,
-/// and that the throttling phase does not wait for megabytes of the start-up phase.
-pub(super) const NOT_SENT: u32 = 128 << 10;
 
 /// A connection.
 #[derive(Debug)]
@@ -45,7 +39,7 @@ pub(super) struct Connection {
     pub peer: SocketAddr,
     /// Index of its group.
     group: usize,
-    socket: TcpStream,
+    transport: Transport,
     accepted: SystemTime,
     progress: Progress,
     changing: Mutex<Changing>,
@@ -76,7 +70,7 @@ impl Connection {
         shared: Arc<Shared>,
         number: u64,
         group: usize,
-        socket: TcpStream,
+        transport: Transport,
         peer: SocketAddr,
     ) -> Self {
         Self {
@@ -91,13 +85,9 @@ impl Connection {
                 positions: Positions::default(),
                 notes: Notes::default(),
             }),
-            socket,
+            transport,
             shared,
         }
-    }
-
-    pub fn socket(&self) -> &TcpStream {
-        &self.socket
     }
 
     pub fn group(&self) -> &Group {
@@ -120,15 +110,17 @@ impl Connection {
 
     /// How many bytes the socket takes at once.
     pub fn room(&self) -> usize {
-        let unsent = tcp::unsent(&self.socket).unwrap_or(0);
-        NOT_SENT.saturating_sub(unsent) as usize
+        self.transport.room()
     }
 
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
     /// left it.
     pub fn note_acknowledged(&self) {
-        let snapshot = Snapshot::of(&self.socket);
-        self.progress.acknowledged(snapshot.acknowledged);
+        let acknowledged = self.transport.snapshot().acknowledged;
+        match self.transport {
+            Transport::Tcp(_) => self.progress.acknowledged(acknowledged),
+            Transport::Quic(_) => self.progress.acknowledged_about(acknowledged),
+        }
     }
 
     /// Bytes of a response were taken from its body.
@@ -139,6 +131,11 @@ impl Connection {
 
     /// Bytes of bodies were written. TLS may keep some of them until the socket takes them.
     pub fn delivered(&self, bytes: usize) {
+        if let Transport::Quic(quic) = &self.transport {
+            // There is no socket of its own that anything else is written to.
+            self.wrote(bytes, bytes);
+            quic.took(bytes, NOT_SENT);
+        }
         self.progress.delivered(bytes);
     }
 
@@ -153,12 +150,14 @@ impl Connection {
         self.changing().responses.was_cut()
     }
 
-    /// Whether bytes from the client wait in the socket.
-    pub fn has_unread(&self) -> bool {
-        let mut byte = [MaybeUninit::uninit()];
-        socket2::SockRef::from(&self.socket)
-            .peek(&mut byte)
-            .is_ok_and(|count| count > 0)
+    /// Whether it had a request.
+    pub fn was_used(&self) -> bool {
+        self.changing().responses.count > 0
+    }
+
+    /// Whether the client took nothing for this time.
+    pub fn is_quiet(&self, time: Duration) -> bool {
+        self.progress.last() + time <= Instant::now()
     }
 
     /// A response does not wait for the client until this time.
@@ -195,7 +194,12 @@ impl Connection {
     pub fn reset_stalled(&self) -> bool {
         let limit = self.shared.config.limits.stall_timeout;
         let progress = self.progress.last();
-        if self.progress.is_unacknowledged() && progress + limit <= Instant::now() {
+        let whole = match self.transport {
+            Transport::Tcp(_) => self.progress.is_unacknowledged(),
+            // QUIC ends a connection whose client says nothing any more.
+            Transport::Quic(_) => false,
+        };
+        if whole && progress + limit <= Instant::now() {
             return false;
         }
         let stalled = self.changing().responses.take_stalled(progress, limit);
@@ -212,7 +216,7 @@ impl Connection {
         if !self.changing().rate.holds_one() {
             return Some(Hold::Fallback);
         }
-        self.shared.sockets.hold(self.group().way, &self.socket)
+        self.transport.hold(&self.shared.sockets, self.group().way)
     }
 
     /// The connection's time, in nanoseconds.
@@ -295,14 +299,14 @@ impl Connection {
 
     fn apply(&self, rate: &mut SocketRate) {
         let (sockets, way) = (&self.shared.sockets, self.group().way);
-        if rate.apply(sockets, way, &self.socket) == Applied::Refused {
+        if rate.apply(sockets, way, &self.transport) == Applied::Refused {
             self.shared.metrics.unpaced(self.group);
         }
     }
 
     /// A throttled response handed over this many bytes.
     pub fn sent_throttled(&self, bytes: usize) {
-        let snapshot = Snapshot::of(&self.socket);
+        let snapshot = self.transport.snapshot();
         let mut changing = self.changing();
         changing.notes.sent_throttled(bytes, snapshot);
         if self.group().way == Way::MaxPacingRate {
@@ -339,7 +343,8 @@ impl Connection {
     /// Logs a response that was sent or given up, with this many bytes of its body.
     pub fn log_request(&self, request: &Request, sent: u64) {
         let shared = &self.shared;
-        shared.metrics.request(request.status.as_u16());
+        let status = request.status.as_u16();
+        shared.metrics.request(status, request.version);
         if let Some(log) = &shared.log
             && !log.request(&self.account(), request, sent)
         {
@@ -365,7 +370,7 @@ impl Connection {
 
     /// The figures until now.
     fn account(&self) -> Account<'_> {
-        let now = Snapshot::of(&self.socket);
+        let now = self.transport.snapshot();
         let mut changing = self.changing();
         changing.notes.note(now);
         Account {
@@ -387,7 +392,7 @@ impl Connection {
     fn paced_by(&self, rate: &SocketRate) -> &'static str {
         match rate.refused {
             true => "application",
-            false => self.shared.sockets.by(self.group().way),
+            false => self.transport.by(&self.shared.sockets, self.group().way),
         }
     }
 }

@@ -23,6 +23,14 @@ pub enum ServeError {
         /// What is wrong.
         error: io::Error,
     },
+    /// The address is in use for UDP, or does not belong to this machine.
+    #[error("cannot listen on {address} with UDP for HTTP/3: {error}")]
+    ListenUdp {
+        /// The address that it should listen on.
+        address: SocketAddr,
+        /// What is wrong.
+        error: io::Error,
+    },
     /// The certificate or the key is bad.
     #[error("{}: {what}", path.display())]
     Tls {

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
-    HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, SERVER,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, ALT_SVC, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    ETAG, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
+    SERVER, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, Response, StatusCode, Uri, Version};
@@ -35,14 +34,26 @@ pub const GROUP: HeaderName = HeaderName::from_static("tidegate-group");
 /// Header with the encoding rate of a file in bit/s, for players that find it out.
 const RATE: HeaderName = HeaderName::from_static("tidegate-rate");
 
-/// Answers a request, or leads to the port with TLS that `redirect` names.
-pub(super) async fn answer(
+/// How a request comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// TCP without TLS. All requests are led to TLS if the server is to do so.
+    Plain,
+    /// TCP with TLS. The client learns that there is HTTP/3.
+    Tls,
+    Quic,
+}
+
+/// Answers a request.
+pub(super) async fn answer<B>(
     connection: Arc<Connection>,
-    request: hyper::Request<Incoming>,
-    redirect: Option<u16>,
+    request: hyper::Request<B>,
+    entrance: Entrance,
 ) -> Result<Response<Answer>, Infallible> {
     let record = Request::of(&request);
-    let config = &connection.shared.config;
+    let shared = &connection.shared;
+    let config = &shared.config;
+    let redirect = shared.redirect.filter(|_| entrance == Entrance::Plain);
     let head = request.method() == Method::HEAD;
     let mut response = if !has_host(&request) {
         text(&connection, record, StatusCode::BAD_REQUEST, head)
@@ -68,6 +79,11 @@ pub(super) async fn answer(
     headers.insert(SERVER, HeaderValue::from_static("tidegate"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     cors::allow(&config.cors, request.headers(), headers);
+    if entrance == Entrance::Tls
+        && let Some(service) = &shared.alternative
+    {
+        headers.insert(ALT_SVC, service.clone());
+    }
     if config.groups.len() > 1
         && let Ok(name) = HeaderValue::from_str(&connection.group().name)
     {

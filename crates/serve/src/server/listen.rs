@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use rand::RngCore;
 use rand_pcg::Pcg64;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,19 +16,22 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::config::{Config, LogTo};
-use super::connection::{Connection, NOT_SENT};
+use super::connection::Connection;
 use super::error::ServeError;
 use super::files::Folder;
+use super::http3::{self, Endpoints, Incoming};
 use super::kernel::Sockets;
 use super::listeners::{Arrival, Listeners, bind};
 use super::log::Log;
 use super::memory::{self, Memory};
 use super::metrics::Metrics;
 use super::metrics_page::serve_metrics;
-use super::session::{Counted, FAREWELL, Order, serve};
+use super::patience::FAREWELL;
+use super::session::{Counted, Order, serve};
 use super::shared::Shared;
-use super::slots::{SlotKind, Slots};
+use super::slots::{Slot, SlotKind, Slots};
 use super::tls::Certificate;
+use super::transport::{NOT_SENT, Transport};
 use super::viewers::Viewers;
 use super::workers::Workers;
 
@@ -40,6 +44,7 @@ const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// A server that listens.
 pub struct Server {
     listeners: Listeners,
+    http3: Option<Endpoints>,
     metrics: Option<TcpListener>,
     tls: Option<Certificate>,
     workers: Workers,
@@ -99,6 +104,23 @@ impl Server {
             true => Some(listeners.redirect()?),
             false => None,
         };
+        let (http3, alternative) = match (config.http3, &tls) {
+            (false, _) => (None, None),
+            (true, None) => {
+                return Err(ServeError::Config(
+                    "HTTP/3 needs a certificate and a key: give --cert and --key",
+                ));
+            }
+            (true, Some(certificate)) => {
+                let secure = listeners.secure()?;
+                let service = secure
+                    .first()
+                    .map(|at| format!("h3=\":{}\"; ma=86400", at.port()));
+                let endpoints = Endpoints::open(&secure, certificate, config.limits)?;
+                let service = service.and_then(|text| HeaderValue::try_from(text).ok());
+                (Some(endpoints), service)
+            }
+        };
         let metrics = match config.metrics {
             Some(address) => Some(bind(address)?),
             None => None,
@@ -111,12 +133,14 @@ impl Server {
             slots: Slots::new(config.limits),
             viewers: Viewers::new(config.start_up),
             redirect,
+            alternative,
             config,
         });
         let workers = Workers::start(shared.config.threads)
             .map_err(|error| ServeError::System("cannot start a thread", error))?;
         Ok(Self {
             listeners,
+            http3,
             metrics,
             tls,
             workers,
@@ -148,6 +172,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             mut listeners,
+            mut http3,
             metrics,
             tls,
             workers,
@@ -155,32 +180,15 @@ impl Server {
         } = self;
         let metrics = metrics.map(|listener| tokio::spawn(serve_metrics(listener, shared.clone())));
         let (orders, order) = watch::channel(Order::Serve);
-        let mut tasks = JoinSet::new();
         let mut shutdown = pin!(shutdown);
-        let mut split = Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a);
-        let mut number = 0;
-        let mut admit = |tasks: &mut JoinSet<()>, (socket, peer, secure): Arrival| {
-            let slot = match shared.slots.take(peer.ip(), SlotKind::Connection) {
-                Ok(slot) => slot,
-                // The client gets no answer, because an answer would use what is short.
-                Err(reason) => return shared.metrics.refused(reason),
-            };
-            let groups = shared.config.groups.len() as u64;
-            let group = (split.next_u64() % groups) as usize;
-            // It fails if the descriptor cannot be watched: the client gets no answer.
-            let Ok((runtime, socket)) = workers.place(number, socket) else {
-                return shared.metrics.refused("accept");
-            };
-            let connection = prepare(&shared, number, group, socket, peer);
-            number += 1;
-            let tls = tls.as_ref().filter(|_| secure).map(Certificate::acceptor);
-            let order = order.clone();
-            let serving = async move {
-                let _slot = slot;
-                let mut counted = Counted::new(connection);
-                counted.why = serve(counted.connection(), tls, order).await;
-            };
-            tasks.spawn_on(serving, &runtime);
+        let mut tasks = JoinSet::new();
+        let mut admission = Admission {
+            split: Pcg64::new(u128::from(shared.config.seed), 0xa02b_dbf7_bb3c_0a7a),
+            number: 0,
+            shared: Arc::clone(&shared),
+            tls,
+            workers,
+            order,
         };
         let mut memory = Memory::default();
         // One warning is enough until a connection is accepted again.
@@ -194,12 +202,18 @@ impl Server {
                     }
                     continue;
                 }
+                incoming = next_of(&mut http3) => {
+                    if let Some(http3) = &http3 {
+                        admission.admit_quic(&mut tasks, http3, incoming);
+                    }
+                    continue;
+                }
                 accepted = listeners.accept() => accepted,
             };
             match accepted {
                 Ok(arrival) => {
                     failing = false;
-                    admit(&mut tasks, arrival);
+                    admission.admit(&mut tasks, arrival);
                 }
                 // Either one connection is gone again, or no more can be open until some end.
                 Err(error) => {
@@ -213,7 +227,10 @@ impl Server {
             }
         }
         // Clients that are connected by now may have sent a request already.
-        listeners.drain(|arrival| admit(&mut tasks, arrival));
+        listeners.drain(|arrival| admission.admit(&mut tasks, arrival));
+        if let Some(http3) = &http3 {
+            http3.finish();
+        }
         // This fails only if there are no connections.
         let _ = orders.send(Order::Finish);
         let finish = async { while tasks.join_next().await.is_some() {} };
@@ -228,9 +245,86 @@ impl Server {
                 .await;
             }
         }
+        if let Some(http3) = http3 {
+            http3.close().await;
+        }
         if let Some(metrics) = metrics {
             metrics.abort();
         }
+    }
+}
+
+/// The next client of HTTP/3, if the server speaks it.
+async fn next_of(http3: &mut Option<Endpoints>) -> Incoming {
+    match http3 {
+        Some(endpoints) => endpoints.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Lets connections in, within the limits.
+struct Admission {
+    split: Pcg64,
+    /// The number of the next connection.
+    number: u64,
+    shared: Arc<Shared>,
+    tls: Option<Certificate>,
+    workers: Workers,
+    order: watch::Receiver<Order>,
+}
+
+impl Admission {
+    /// A slot for a client of this address, and a group at random.
+    fn slot(&mut self, peer: SocketAddr) -> Option<(Slot, usize)> {
+        match self.shared.slots.take(peer.ip(), SlotKind::Connection) {
+            Ok(slot) => {
+                let groups = self.shared.config.groups.len() as u64;
+                Some((slot, (self.split.next_u64() % groups) as usize))
+            }
+            Err(reason) => {
+                self.shared.metrics.refused(reason);
+                None
+            }
+        }
+    }
+
+    fn admit(&mut self, tasks: &mut JoinSet<()>, (socket, peer, secure): Arrival) {
+        // The client gets no answer, because an answer would use what is short.
+        let Some((slot, group)) = self.slot(peer) else {
+            return;
+        };
+        // It fails if the descriptor cannot be watched: the client gets no answer.
+        let Ok((runtime, socket)) = self.workers.place(self.number, socket) else {
+            return self.shared.metrics.refused("accept");
+        };
+        let socket = Arc::new(socket);
+        let connection = prepare(&self.shared, self.number, group, &socket, peer);
+        self.number += 1;
+        let tls = self.tls.as_ref().filter(|_| secure);
+        let (tls, order) = (tls.map(Certificate::acceptor), self.order.clone());
+        let serving = async move {
+            let _slot = slot;
+            let mut counted = Counted::new(connection);
+            counted.why = serve(counted.connection(), socket, tls, order).await;
+        };
+        tasks.spawn_on(serving, &runtime);
+    }
+
+    fn admit_quic(&mut self, tasks: &mut JoinSet<()>, http3: &Endpoints, incoming: Incoming) {
+        let Some((slot, group)) = self.slot(incoming.remote_address()) else {
+            return incoming.refuse();
+        };
+        let (number, runtime) = (self.number, self.workers.runtime(self.number));
+        let Some(handshake) = http3.begin(incoming, &runtime) else {
+            return self.shared.metrics.refused("handshake");
+        };
+        self.number += 1;
+        let (shared, order) = (Arc::clone(&self.shared), self.order.clone());
+        let serving = async move {
+            let _slot = slot;
+            http3::serve(shared, (number, group), handshake, order).await;
+        };
+        tasks.spawn_on(serving, &runtime);
     }
 }
 
@@ -238,11 +332,18 @@ fn prepare(
     shared: &Arc<Shared>,
     number: u64,
     group: usize,
-    socket: TcpStream,
+    socket: &Arc<TcpStream>,
     peer: SocketAddr,
 ) -> Arc<Connection> {
     // These fail if the client has left already. The first read will show that.
     let _ = socket.set_nodelay(true);
-    let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(NOT_SENT);
-    Arc::new(Connection::new(shared.clone(), number, group, socket, peer))
+    let _ = socket2::SockRef::from(&**socket).set_tcp_notsent_lowat(NOT_SENT);
+    let transport = Transport::Tcp(Arc::clone(socket));
+    Arc::new(Connection::new(
+        shared.clone(),
+        number,
+        group,
+        transport,
+        peer,
+    ))
 }

@@ -123,6 +123,13 @@ impl Listeners {
         self.sockets.iter().map(address).collect()
     }
 
+    /// Where it speaks TLS.
+    pub fn secure(&self) -> Result<Vec<SocketAddr>, ServeError> {
+        let secure = self.sockets.iter().filter(|(_, tls)| *tls);
+        let addresses: io::Result<_> = secure.map(|(socket, _)| socket.local_addr()).collect();
+        addresses.map_err(|error| ServeError::System("cannot tell a port", error))
+    }
+
     /// The port with TLS that requests without it are led to.
     pub fn redirect(&self) -> Result<u16, ServeError> {
         let address = |(socket, _): &(TcpListener, bool)| socket.local_addr();

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
 
+use hyper::Version;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -30,6 +31,7 @@ struct PacedBy {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Status {
     code: u16,
+    protocol: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -188,8 +190,10 @@ impl Metrics {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
 
-    pub fn request(&self, code: u16) {
-        self.requests.get_or_create(&Status { code }).inc();
+    pub fn request(&self, code: u16, version: Version) {
+        let protocol = format!("{version:?}");
+        let label = Status { code, protocol };
+        self.requests.get_or_create(&label).inc();
     }
 
     pub fn log_dropped(&self) {

@@ -1,4 +1,4 @@
-//! A server of progressive video: HTTP/1.1 and HTTP/2, in two phases [Trickle §2], each connection paced in one of several ways.
+//! A server of progressive video: HTTP/1.1, HTTP/2 and HTTP/3, in two phases [Trickle §2], each connection paced in one of several ways.
 
 mod account;
 mod body;
@@ -11,6 +11,11 @@ mod disk;
 mod error;
 mod files;
 mod handler;
+#[cfg(feature = "http3")]
+mod http3;
+#[cfg(not(feature = "http3"))]
+#[path = "http3/absent.rs"]
+mod http3;
 mod kernel;
 mod listen;
 mod listeners;
@@ -20,7 +25,13 @@ mod metrics;
 mod metrics_page;
 mod mime;
 mod pace;
+mod patience;
 mod privileges;
+#[cfg(feature = "http3")]
+mod quic;
+#[cfg(not(feature = "http3"))]
+#[path = "quic/absent.rs"]
+mod quic;
 mod range;
 mod request;
 mod session;
@@ -30,6 +41,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod transport;
 mod viewer;
 mod viewers;
 mod workers;

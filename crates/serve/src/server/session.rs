@@ -1,8 +1,9 @@
-//! A connection from its handshake to its end: TLS, HTTP, and clients that are too slow.
+//! A connection of TCP from its handshake to its end: TLS, HTTP, and clients that are too slow.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,26 +14,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::Connection;
-use super::handler;
+use super::handler::{self, Entrance};
+use super::patience::{Patience, Verdict};
 use super::socket::Watched;
 
 /// Bytes of a request's header, or of data that is written at once without a body's block.
-const HEADER: usize = 16 << 10;
-/// Responses at a time on one connection of HTTP/2.
-const STREAMS: u32 = 16;
+pub(super) const HEADER: usize = 16 << 10;
+/// Responses at a time on one connection of HTTP/2 or HTTP/3.
+pub(super) const STREAMS: u32 = 16;
 /// Bytes of a stream that wait for the client's window, and a frame more.
 const STREAM_BUFFER: usize = 16 << 10;
-/// How long a connection without a request may take to end once it is asked to.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
-
-/// How many times in a timeout the server checks whether the client took something.
-const CHECKS: u32 = 8;
-
 /// An instruction to all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -73,15 +70,17 @@ impl Drop for Counted {
 /// Serves a connection. Returns why it ended.
 pub(super) async fn serve(
     connection: &Arc<Connection>,
+    tcp: Arc<TcpStream>,
     tls: Option<TlsAcceptor>,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
-    let socket = Watched(Arc::clone(connection));
+    let socket = Watched {
+        connection: Arc::clone(connection),
+        socket: Arc::clone(&tcp),
+    };
+    let client = (connection, &*tcp);
     let why = match tls {
-        None => {
-            let redirect = connection.shared.redirect;
-            speak(connection, socket, redirect, order).await
-        }
+        None => speak(client, socket, Entrance::Plain, order).await,
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
@@ -91,7 +90,7 @@ pub(super) async fn serve(
             };
             match accepted {
                 // In memory of its own, which connections without TLS do not need.
-                Ok(Ok(stream)) => Box::pin(speak(connection, stream, None, order)).await,
+                Ok(Ok(stream)) => Box::pin(speak(client, stream, Entrance::Tls, order)).await,
                 Ok(Err(error)) => {
                     tracing::debug!("{}: TLS: {error}", connection.peer);
                     "tls"
@@ -100,7 +99,7 @@ pub(super) async fn serve(
             }
         }
     };
-    let socket = socket2::SockRef::from(connection.socket());
+    let socket = socket2::SockRef::from(&*tcp);
     if why == "stall timeout" {
         // Data that the client does not take is dropped.
         let _ = socket.set_linger(Some(Duration::ZERO));
@@ -123,11 +122,19 @@ where
     }
 }
 
-/// Speaks HTTP until the connection ends, or the client is too slow. `redirect`: the port with TLS that all requests are led to.
+/// Whether bytes from the client wait in the socket.
+fn has_unread(socket: &TcpStream) -> bool {
+    let mut byte = [MaybeUninit::uninit()];
+    socket2::SockRef::from(socket)
+        .peek(&mut byte)
+        .is_ok_and(|count| count > 0)
+}
+
+/// Speaks HTTP until the connection ends, or the client is too slow.
 async fn speak(
-    connection: &Arc<Connection>,
+    (connection, socket): (&Arc<Connection>, &TcpStream),
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    redirect: Option<u16>,
+    entrance: Entrance,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
@@ -142,12 +149,10 @@ async fn speak(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
-    let service = |request| handler::answer(Arc::clone(connection), request, redirect);
+    let service = |request| handler::answer(Arc::clone(connection), request, entrance);
     let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
-    let mut farewell = None;
+    let mut patience = Patience::new(connection);
     let mut finishing = false;
-    let limits = connection.shared.config.limits;
-    let shortest = limits.header_timeout.min(limits.stall_timeout);
     let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
         match result {
             Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
@@ -164,43 +169,30 @@ async fn speak(
         }
     };
     loop {
-        // A deadline may become earlier when a response begins or ends. Acknowledged bytes count from the time when they
-        // are seen.
-        let (deadline, _) = connection.deadline();
-        let check = deadline.min(Instant::now() + shortest / CHECKS);
         tokio::select! {
             biased;
-            result = speaking.as_mut() => return why(result, finishing, farewell.is_some()),
+            result = speaking.as_mut() => return why(result, finishing, patience.is_over()),
             Ok(()) = order.changed() => {
                 if *order.borrow_and_update() == Order::Leave {
                     return "shutdown";
                 }
                 // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
                 // end without it.
-                if connection.has_unread() {
-                    let _ = connection.socket().readable().await;
+                if has_unread(socket) {
+                    let _ = socket.readable().await;
                     let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
                     if let Poll::Ready(result) = poll_fn(once).await {
-                        return why(result, true, farewell.is_some());
+                        return why(result, true, patience.is_over());
                     }
                 }
                 finishing = true;
                 speaking.as_mut().graceful_shutdown();
             }
-            () = sleep_until(farewell.unwrap_or(check)) => {
-                connection.note_acknowledged();
-                let (deadline, sending) = connection.deadline();
-                if deadline > Instant::now() || sending && connection.reset_stalled() {
-                    farewell = None;
-                } else if sending {
-                    return "stall timeout";
-                } else if farewell.is_some() {
-                    return "header timeout";
-                } else {
-                    farewell = Some(Instant::now() + FAREWELL);
-                    speaking.as_mut().graceful_shutdown();
-                }
-            }
+            () = sleep_until(patience.next(connection)) => match patience.check(connection) {
+                Verdict::Wait => {}
+                Verdict::Ask => speaking.as_mut().graceful_shutdown(),
+                Verdict::End(why) => return why,
+            },
         }
     }
 }

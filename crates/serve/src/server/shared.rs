@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hyper::header::HeaderValue;
+
 use super::config::Config;
 use super::files::Folder;
 use super::kernel::Sockets;
@@ -22,4 +24,6 @@ pub(super) struct Shared {
     pub viewers: Viewers,
     /// Requests without TLS are led to this port.
     pub redirect: Option<u16>,
+    /// Where HTTP/3 is spoken (`Alt-Svc`, RFC 7838).
+    pub alternative: Option<HeaderValue>,
 }

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 use super::connection::Connection;
 
 /// Reads and writes a connection's socket, and reports it to the connection.
 #[derive(Debug)]
-pub(super) struct Watched(pub Arc<Connection>);
+pub(super) struct Watched {
+    pub connection: Arc<Connection>,
+    pub socket: Arc<TcpStream>,
+}
 
 impl AsyncRead for Watched {
     fn poll_read(
@@ -19,7 +23,7 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let socket = self.0.socket();
+        let socket = &self.socket;
         loop {
             ready!(socket.poll_read_ready(cx))?;
             match socket.try_read(buffer.initialize_unfilled()) {
@@ -42,14 +46,14 @@ impl Watched {
         mut write: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.socket().poll_write_ready(cx))?;
+            ready!(self.socket.poll_write_ready(cx))?;
             match write() {
                 Ok(count) => {
-                    self.0.wrote(count, offered);
+                    self.connection.wrote(count, offered);
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.0.wrote(0, offered);
+                    self.connection.wrote(0, offered);
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -63,7 +67,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, bytes.len(), || self.0.socket().try_write(bytes))
+        self.write(cx, bytes.len(), || self.socket.try_write(bytes))
     }
 
     fn poll_write_vectored(
@@ -72,7 +76,7 @@ impl AsyncWrite for Watched {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = bytes.iter().map(|slice| slice.len()).sum();
-        self.write(cx, offered, || self.0.socket().try_write_vectored(bytes))
+        self.write(cx, offered, || self.socket.try_write_vectored(bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -84,7 +88,7 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shutdown = socket2::SockRef::from(self.0.socket()).shutdown(std::net::Shutdown::Write);
+        let shutdown = socket2::SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write);
         match shutdown {
             // The client was faster.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),

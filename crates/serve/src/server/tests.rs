@@ -2,6 +2,8 @@
 
 mod adaptive;
 mod hostile;
+#[cfg(feature = "http3")]
+mod http3;
 mod phases;
 mod protocols;
 mod requests;

@@ -55,6 +55,13 @@ impl Certificate {
         self.present().clone()
     }
 
+    /// The settings of TLS with these files, for another protocol.
+    pub(super) fn speaking(&self, protocol: &[u8]) -> ServerConfig {
+        let mut config = ServerConfig::clone(self.present().config());
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config
+    }
+
     fn present(&self) -> MutexGuard<'_, TlsAcceptor> {
         self.0
             .acceptor

@@ -60,14 +60,23 @@ impl Workers {
         Ok(Self(workers.collect::<io::Result<_>>()?))
     }
 
-    /// The runtime for a connection of this number, and its socket there.
+    /// The runtime for a connection of this number.
+    pub fn runtime(&self, number: u64) -> Handle {
+        let worker = self.0.get(number as usize % self.0.len().max(1));
+        worker.map_or_else(Handle::current, |worker| worker.handle.clone())
+    }
+
+    /// A socket in the runtime for a connection of this number.
     pub fn place(&self, number: u64, socket: TcpStream) -> io::Result<(Handle, TcpStream)> {
-        let Some(worker) = self.0.get(number as usize % self.0.len().max(1)) else {
-            return Ok((Handle::current(), socket));
-        };
+        let runtime = self.runtime(number);
+        if self.0.is_empty() {
+            return Ok((runtime, socket));
+        }
         let socket = socket.into_std()?;
-        let _there = worker.handle.enter();
-        Ok((worker.handle.clone(), TcpStream::from_std(socket)?))
+        let there = runtime.enter();
+        let socket = TcpStream::from_std(socket)?;
+        drop(there);
+        Ok((runtime, socket))
     }
 }
 

@@ -18,6 +18,7 @@ Examples:
   tidegate serve videos/ --listen '[::]:80' --metrics 127.0.0.1:9464
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
   tidegate serve videos/ --listen '[::]:443' --listen 'http://[::]:80' --redirect --cert chain.pem --key key.pem
+  tidegate serve videos/ --listen '[::]:443' --http3 --cert chain.pem --key key.pem
   tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
   tidegate serve site/ --cors '*' --cache '*.m4s=max-age=31536000,immutable' --cache '*.m3u8=no-cache'
   tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
@@ -43,7 +44,7 @@ ends it at once. docs/reference/serve.md describes every way to pace.
 
 /// Serve a folder of videos over HTTP, and pace each connection.
 ///
-/// The server speaks HTTP/1.1 and HTTP/2, with range requests. It sends each video a little faster than
+/// The server speaks HTTP/1.1, HTTP/2 and HTTP/3, with range requests. It sends each video a little faster than
 /// it plays, and without bursts.
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES, after_long_help = format!("{SERVE_EXAMPLES}\n{EXIT_CODES}"))]
@@ -69,6 +70,9 @@ pub struct Serve {
     /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
+    /// Speak HTTP/3 too, with UDP at each address and port with TLS; browsers learn of it there
+    #[arg(long, requires = "cert")]
+    pub http3: bool,
     /// Answer requests for folders without an index.html with a list of their files
     #[arg(long)]
     pub index: bool,

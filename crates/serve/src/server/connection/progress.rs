@@ -88,6 +88,14 @@ impl Progress {
         }
     }
 
+    /// About this many bytes are acknowledged. Of which responses is not known.
+    pub fn acknowledged_about(&self, bytes: u64) {
+        if bytes >= self.acknowledged.load(Ordering::Relaxed) + LEAST {
+            self.acknowledged.store(bytes, Ordering::Relaxed);
+            self.last.fetch_max(self.now(), Ordering::Relaxed);
+        }
+    }
+
     /// Bytes of a body were handed on.
     pub fn handed(&self, bytes: usize) {
         self.outstanding.fetch_add(bytes as u64, Ordering::Relaxed);

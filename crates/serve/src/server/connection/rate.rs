@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use tidegate_pace::Way;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::late::Late;
 use crate::server::kernel::Sockets;
+use crate::server::transport::Transport;
 
 #[derive(Debug)]
 pub(super) struct SocketRate {
@@ -84,7 +84,7 @@ impl SocketRate {
     }
 
     /// Keeps the socket to the sum of its videos' rates, as soon as all of them are throttled.
-    pub fn apply(&mut self, sockets: &Sockets, way: Way, socket: &TcpStream) -> Applied {
+    pub fn apply(&mut self, sockets: &Sockets, way: Way, transport: &Transport) -> Applied {
         let new_phase = !matches!(self.asked, Asked::Rate(_));
         if new_phase {
             self.late.restart();
@@ -94,7 +94,7 @@ impl SocketRate {
         if asked == self.asked {
             return Applied::Done;
         }
-        let done = sockets.set(way, socket, rate, new_phase);
+        let done = transport.set(sockets, way, rate, new_phase);
         if rate.is_some() {
             self.refused = !done;
         }

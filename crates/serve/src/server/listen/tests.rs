@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use tidegate_pace::Way;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -12,7 +14,7 @@ async fn connections_whose_task_panics_are_counted_as_ended() {
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
     let (socket, peer) = listener.accept().await.unwrap();
-    let counted = Counted::new(prepare(&server.shared, 0, 0, socket, peer));
+    let counted = Counted::new(prepare(&server.shared, 0, 0, &Arc::new(socket), peer));
     let open = |count| format!("connections_open {count}\n");
     assert!(server.shared.metrics.text().contains(&open(1)));
     let task = tokio::spawn(async move {

@@ -23,12 +23,14 @@ use crate::server::range::Span;
 use crate::server::request::Request;
 use crate::server::shared::Shared;
 use crate::server::slots::{SlotKind, Slots};
+use crate::server::transport::Transport;
 use crate::server::viewers::Viewers;
 use tidegate_pace::Way;
 
 /// A connection whose client never reads, and a video of 1 Mbit/s and 60 s.
 struct Stage {
     connection: Arc<Connection>,
+    socket: Arc<TcpStream>,
     folder: tempfile::TempDir,
     _peer: TcpStream,
 }
@@ -48,6 +50,7 @@ async fn stage(way: Way, start_up: u64) -> Stage {
         slots: Slots::new(config.limits),
         viewers: Viewers::new(config.start_up),
         redirect: None,
+        alternative: None,
         config,
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -55,8 +58,11 @@ async fn stage(way: Way, start_up: u64) -> Stage {
         .await
         .unwrap();
     let (socket, address) = listener.accept().await.unwrap();
+    let socket = Arc::new(socket);
+    let transport = Transport::Tcp(socket.clone());
     Stage {
-        connection: Arc::new(Connection::new(shared, 0, 0, socket, address)),
+        connection: Arc::new(Connection::new(shared, 0, 0, transport, address)),
+        socket,
         folder,
         _peer: peer,
     }
@@ -206,7 +212,7 @@ async fn a_file_that_shrinks_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn a_socket_keeps_the_sum_of_its_responses() {
     let stage = stage(Way::MaxPacingRate, 2).await;
-    let rate = || tidegate_pace::socket::max_pacing_rate(stage.connection.socket()).unwrap();
+    let rate = || tidegate_pace::socket::max_pacing_rate(&stage.socket).unwrap();
     assert_eq!(rate(), u64::MAX);
     let mut one = stage.video(0);
     blocks(&mut one, 4).await;

@@ -177,8 +177,8 @@ async fn logs_and_metrics() {
     }
     for line in [
         "tidegate_serve_connections_total{group=\"none\",way=\"none\"} 2",
-        "tidegate_serve_requests_total{code=\"200\"} 1",
-        "tidegate_serve_requests_total{code=\"404\"} 1",
+        "tidegate_serve_requests_total{code=\"200\",protocol=\"HTTP/1.1\"} 1",
+        "tidegate_serve_requests_total{code=\"404\",protocol=\"HTTP/1.1\"} 1",
         "tidegate_serve_connections_open 0",
         "tidegate_serve_connections_ended_total{reason=\"done\"} 2",
     ] {

@@ -1,21 +1,20 @@
-use tidegate_limiter::pacing::{Ready, Way, Writer};
-use tidegate_limiter::{Bytes, Rate};
-
+use super::super::{Ready, Way, Writer};
 use super::*;
-use crate::MILLISECOND;
+use crate::{Bytes, Rate};
 
-fn clamp(rate: u64, headroom: u32) -> Clamp {
-    let target = Target {
+const MILLISECOND: Nanos = 1_000_000;
+
+fn clamp(rate: u64, headroom: u32) -> Trickle {
+    Trickle::new(Target {
         rate,
         headroom,
         hold_average: false,
         block: 14_480,
-    };
-    Clamp::new(target, 0, 0)
+    })
 }
 
 /// Segments at 500,000 B/s, round trip and elapsed time in ms.
-fn segments(clamp: &mut Clamp, rtt: u64, elapsed: u64, delivered: u64) -> u32 {
+fn segments(clamp: &mut Trickle, rtt: u64, elapsed: u64, delivered: u64) -> u32 {
     clamp.segments(1448, rtt * MILLISECOND, elapsed * MILLISECOND, delivered)
 }
 
@@ -40,7 +39,7 @@ fn writes_that_are_throttled_once_stay_so_but_while_catching_up() {
     let mut clamp = clamp(500_000, 1200);
     let rate = Rate::from_bits_per_second(4_000_000);
     let mut writer = Writer::new(Way::TRICKLE, rate, Bytes::new(0));
-    let mut throttles = |clamp: &Clamp| {
+    let mut throttles = |clamp: &Trickle| {
         let ready = writer.ready(0, Some(clamp.hold()));
         ready != Ready::Write(u64::MAX)
     };

@@ -1,0 +1,68 @@
+//! What carries a connection: TCP, which the kernel paces, or QUIC, whose window is the program's own.
+
+use std::sync::Arc;
+
+use tidegate_pace::{Hold, Way, socket as tcp};
+use tokio::net::TcpStream;
+
+use super::kernel::{Snapshot, Sockets};
+use super::quic::Quic;
+
+/// Bytes in the socket that are not sent yet. This is enough to keep TCP busy. It is little enough that a client that leaves wastes little,
+/// and that the throttling phase does not wait for megabytes of the start-up phase.
+pub(super) const NOT_SENT: u32 = 128 << 10;
+
+/// What carries a connection.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Tcp(Arc<TcpStream>),
+    Quic(Quic),
+}
+
+impl Transport {
+    /// The figures now.
+    pub fn snapshot(&self) -> Snapshot {
+        match self {
+            Self::Tcp(socket) => Snapshot::of(socket),
+            Self::Quic(quic) => quic.snapshot(),
+        }
+    }
+
+    /// How many bytes it takes at once.
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Tcp(socket) => {
+                let unsent = tcp::unsent(socket).unwrap_or(0);
+                NOT_SENT.saturating_sub(unsent) as usize
+            }
+            Self::Quic(_) => NOT_SENT as usize,
+        }
+    }
+
+    /// What bounds the rate, for the writer.
+    pub fn hold(&self, sockets: &Sockets, way: Way) -> Option<Hold> {
+        match self {
+            Self::Tcp(socket) => sockets.hold(way, socket),
+            Self::Quic(quic) => quic.hold(way),
+        }
+    }
+
+    /// Paces it to this rate in bit/s, or frees it. `new_phase`: data written before is sent at full speed. Returns whether that was done.
+    pub fn set(&self, sockets: &Sockets, way: Way, rate: Option<u64>, new_phase: bool) -> bool {
+        match self {
+            Self::Tcp(socket) => sockets.set(way, socket, rate, new_phase),
+            Self::Quic(quic) => {
+                quic.set(way, rate);
+                true
+            }
+        }
+    }
+
+    /// How it is really paced.
+    pub fn by(&self, sockets: &Sockets, way: Way) -> &'static str {
+        match self {
+            Self::Tcp(_) => sockets.by(way),
+            Self::Quic(_) => Quic::by(way),
+        }
+    }
+}
