@@ -82,8 +82,9 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if args.kernel {
         let beside = std::env::current_exe()?.with_file_name("tidegate");
-        let program = args.tidegate.as_deref().unwrap_or(&beside);
-        return kernel::print(program, args.captures.as_deref());
+        // The program is run in other folders and namespaces.
+        let program = std::path::absolute(args.tidegate.as_deref().unwrap_or(&beside))?;
+        return kernel::print(&program, args.captures.as_deref());
     }
     if args.cost {
         print!("{}", Cost::of(&lab::folder_or_exit(args.folder))?);

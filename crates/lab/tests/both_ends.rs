@@ -235,6 +235,34 @@ fn behind_the_bottleneck_nothing_else_is_taken_for_a_policer() {
     }
 }
 
+/// Senders write into their packets when they sent them. Without that, most of these verdicts are unclear.
+#[test]
+fn by_the_clocks_of_senders_a_receiver_tells_causes_that_it_does_not_tell_without() {
+    let shaper = "kind = \"shaper\"\npolicy = \"queue\"\nrate = \"5mbit\"\nqueue = \"150kB\"\nburst = \"1MB\"";
+    let codel = "kind = \"link\"\nrate = \"20mbit\"\nqueue = \"codel\"";
+    let queue = "kind = \"link\"\nrate = \"5mbit\"\nqueue = \"40kB\"";
+    let loss = "kind = \"loss\"\nprobability = 0.004";
+    let policer = "kind = \"policer\"\nrate = \"5mbit\"\nburst = \"100kB\"";
+    let (mut told, mut told_without) = (0, 0);
+    for (element, truth) in [
+        (shaper, Cause::ShaperBurst),
+        (codel, Cause::Aqm),
+        (queue, Cause::Queue),
+        (loss, Cause::RandomLoss),
+        (policer, Cause::Policer),
+    ] {
+        for cc in ["cubic", "reno", "bbr"] {
+            let [.., client] = causes(element, cc, "");
+            let [.., without] = causes(element, cc, "timestamps = false");
+            println!("{truth} {cc}: {client}, without timestamps {without}");
+            told += usize::from(client == truth);
+            told_without += usize::from(without == truth);
+        }
+    }
+    assert!(told >= 11, "{told} of 15");
+    assert!(told_without < told, "{told_without} without timestamps");
+}
+
 /// A queue without losses shows in the middle by how long packets took from the sender; the receiver's window by what the sender
 /// knew when it sent.
 #[test]

@@ -77,18 +77,17 @@ fn vantage(vantage: Vantage, has_round_trips: bool) -> &'static str {
 
 fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
     let judgement = &kept.judgement;
-    if let Some(losses) = kept.findings().and_then(|findings| findings.losses)
+    let findings = kept.findings();
+    let is_behind = kept.transfer.path.vantage() == Vantage::Receiver
+        || findings.is_some_and(|findings| findings.behind);
+    if let Some(losses) = findings.and_then(|findings| findings.losses)
         && let Some(limiter) = losses.limiter
     {
         match judgement.limit {
-            None if judgement.cause == Cause::Policer
-                && kept.transfer.path.vantage() == Vantage::Receiver =>
-            {
-                say(
-                    "The policer's rate and size are not known, because a capture at the receiver does not show \
-                     when the lost packets were sent. Capture at the sender to measure them.",
-                )
-            }
+            None if judgement.cause == Cause::Policer && is_behind => say(
+                "The policer's rate and size are not known, because a capture behind it does not show exactly when \
+                 the lost packets were sent. Capture at the sender to measure them.",
+            ),
             None if kept.transfer.tally.is_holed() => say(
                 "The limiter's rate and size are not known, because the capture missed packets that passed it.",
             ),

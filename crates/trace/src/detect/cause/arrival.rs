@@ -1,6 +1,7 @@
 //! A data packet as a bottleneck meets it.
 
 use super::missed::missed;
+use super::stamps::{Stamps, Waited};
 use crate::annotate::{Transfer, Vantage};
 use crate::read::Nanos;
 
@@ -26,13 +27,14 @@ impl Arrival {
     /// Adds the packets of a transfer, in the order in which they were sent, with those that the capture missed: they met
     /// the bottleneck too, and passed it. Where the capture was taken between what lost
     /// packets and the receiver, round-trip times are those from there to the sender and back: the others do not
-    /// pass the bottleneck.
+    /// pass the bottleneck. If the sender's clock tells when packets came to the bottleneck, times are those, and it returns
+    /// what packets waited.
     pub fn add(
         arrivals: &mut Vec<Self>,
         transfer: &Transfer<'_>,
         number: u32,
         behind_losses: bool,
-    ) {
+    ) -> Option<Waited> {
         let before = arrivals.len();
         let overhead = overhead(transfer);
         let echoed = behind_losses && transfer.path.vantage() != Vantage::Receiver;
@@ -49,14 +51,24 @@ impl Arrival {
                 lost: sent.lost(),
             }
         }));
+        let stamps = behind_losses.then(|| Stamps::of(transfer)).flatten();
+        let met = stamps.iter().flat_map(|stamps| &stamps.met);
+        for (arrival, met) in arrivals[before..].iter_mut().zip(met) {
+            arrival.at = met.at;
+            arrival.rtt = match met.rtt {
+                0 => 0,
+                rtt => Self::rtt_steps(rtt),
+            };
+        }
         let missed = missed(transfer);
-        if !missed.is_empty() {
+        if stamps.is_some() || !missed.is_empty() {
             arrivals.extend(missed.into_iter().map(|(at, len)| Self {
                 transfer: number,
                 ..Self::observed(at, len as f32 + overhead, false)
             }));
             arrivals[before..].sort_by_key(|arrival| arrival.at);
         }
+        stamps.map(|stamps| stamps.waited)
     }
 
     /// A packet whose fate was observed. `weight` in bytes on the wire.

@@ -1,5 +1,6 @@
 //! How a transfer went: which share of its time the endpoints held it back.
 
+use super::stamps::Waited;
 use crate::annotate::TransferSummary;
 use crate::read::Nanos;
 
@@ -61,9 +62,14 @@ pub struct Course {
 }
 
 impl Course {
-    /// The course of a transfer over a path with this round-trip time in seconds. `None` where no
-    /// round-trip time is known.
-    pub fn of(summary: &TransferSummary, base: Option<f64>, held: Held) -> Option<Self> {
+    /// The course of a transfer over a path with this round-trip time in seconds, and what packets waited there, if the
+    /// sender's clock tells that. `None` where no round-trip time is known.
+    pub(super) fn of(
+        summary: &TransferSummary,
+        base: Option<f64>,
+        held: Held,
+        waited: Option<Waited>,
+    ) -> Option<Self> {
         let metrics = &summary.metrics;
         let rtt = metrics.rtt?;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
@@ -76,7 +82,7 @@ impl Course {
         let duration = seconds(metrics.duration).max(1e-6);
         let base = base.map_or(least, |base| base.min(least)) + least_there;
         let rounds = duration / median;
-        let waiting = median - base;
+        let waiting = waited.map_or(median - base, |waited| waited.median);
         let capacity = metrics.train_rate.zip(metrics.goodput_bps());
         let within = |factor: f64| {
             capacity.is_some_and(|(capacity, goodput)| {
@@ -101,8 +107,12 @@ impl Course {
             waiting,
             busy: within(BUSY) && stands,
             queued: saturated && stands
-                || waiting >= crowded && (there.is_none() || behind >= crowded),
-            might_be_queued: saturated && waiting >= HARDLY || waiting >= crowded,
+                || waiting >= crowded && (there.is_none() || waited.is_some() || behind >= crowded),
+            might_be_queued: match waited {
+                // Not even the clock of a sender shows a queue of less than its tick.
+                Some(waited) => saturated || waited.upper >= HARDLY,
+                None => saturated && waiting >= HARDLY || waiting >= crowded,
+            },
         })
     }
 }

@@ -20,6 +20,8 @@ type Sentence = Cow<'static, str>;
 /// of the detector `tidegate`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Findings {
+    /// Whether the capture was taken behind what loses packets, and when they came to it is a guess.
+    pub behind: bool,
     /// How the transfer went; `None` where no round-trip time is known.
     pub course: Option<Course>,
     /// What became of the search for a limiter; `None` with fewer losses than
@@ -45,7 +47,8 @@ const PART: f64 = 0.2;
 pub(super) fn sentences(summary: &TransferSummary, cause: Cause, findings: &Findings) -> Vec<Clue> {
     let mut said = vec![Clue::new(About::Losses, lost(summary))];
     if let Some(losses) = &findings.losses {
-        about_losses(summary, losses, &mut said);
+        let is_unseen = findings.behind || summary.tally.is_holed();
+        about_losses(losses, is_unseen, &mut said);
     }
     let by_shift = findings.shift.filter(|_| cause == Cause::ShaperBurst);
     if let Some(shift) = by_shift {
@@ -135,9 +138,8 @@ fn lost(summary: &TransferSummary) -> Sentence {
     .into()
 }
 
-fn about_losses(summary: &TransferSummary, losses: &Losses, said: &mut Vec<Clue>) {
+fn about_losses(losses: &Losses, is_unseen: bool, said: &mut Vec<Clue>) {
     if let Some(limiter) = &losses.limiter {
-        let is_unseen = summary.is_behind_losses() || summary.tally.is_holed();
         about_limiter(limiter, is_unseen, said);
     }
     let Some(delay) = losses.delay.and_then(|delay| delay.at_losses()) else {

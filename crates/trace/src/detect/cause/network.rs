@@ -2,6 +2,7 @@
 
 use super::course::Course;
 use super::limiter::{Losses, Mechanism};
+use super::receiver::Seen;
 use crate::annotate::{TransferSummary, Vantage};
 use crate::detect::Cause;
 
@@ -40,6 +41,8 @@ const WAITED: f64 = 1.0;
 /// It takes this many losses to be sure of that, or a bucket that explains no less than this.
 const PEAKS: usize = 10;
 const NOT_CONTRADICTED: f64 = -0.03;
+/// How often it is one then.
+const BY_PEAKS: f64 = 0.7;
 /// A full queue's delay stands out: at losses it is at least this share of the 95th percentile …
 const FULL: f64 = 0.8;
 /// … and hardly differs between losses: the quartiles' distance over the median.
@@ -87,14 +90,10 @@ impl Network {
 
     /// What remains of it where the capture was taken behind the losses. When a packet that is lost before
     /// would have come is a guess there, and what comes has passed the bottleneck: only its queue still
-    /// shows, in the delay, and a policer that lets trains pass faster than its rate.
-    pub(super) fn seen_behind_losses(
-        self,
-        queued: bool,
-        shows_policer: bool,
-        fitted: bool,
-    ) -> Self {
-        if self.cause == Cause::Queue && fitted {
+    /// shows, in the delay, and a policer that lets trains pass faster than its rate. `burst`: one may have passed before
+    /// the queue filled.
+    pub(super) fn seen_behind_losses(self, queued: bool, shows_policer: bool, burst: bool) -> Self {
+        if self.cause == Cause::Queue && burst {
             return Self {
                 cause: Cause::Unclear,
                 confidence: 0.5,
@@ -102,10 +101,13 @@ impl Network {
                 left: &[Cause::Queue, Cause::ShaperBurst],
             };
         }
-        let guessed = matches!(
-            self.cause,
-            Cause::Policer | Cause::ShaperBurst | Cause::Aqm | Cause::RandomLoss
-        );
+        // Of queues that show by the greatest delays only, fewer than half were queues there (studies/verdict).
+        let hardly_shows = self.cause == Cause::Queue && self.confidence <= BY_PEAKS;
+        let guessed = hardly_shows
+            || matches!(
+                self.cause,
+                Cause::Policer | Cause::ShaperBurst | Cause::Aqm | Cause::RandomLoss
+            );
         if !guessed {
             return self;
         }
@@ -120,10 +122,23 @@ impl Network {
             cause: Cause::Unclear,
             confidence: 0.5,
             reason: "a capture behind the losses, which does not show when packets were lost",
-            left: match queued {
+            left: match queued || hardly_shows {
                 true => &[Cause::Policer, Cause::Queue, Cause::Aqm, Cause::RandomLoss],
                 false => &[Cause::Policer, Cause::Aqm, Cause::RandomLoss],
             },
+        }
+    }
+
+    /// What remains of a policer with other users that the sender's clock hardly shows.
+    pub(super) fn doubted(self) -> Self {
+        if self.cause != Cause::Policer {
+            return self;
+        }
+        Self {
+            cause: Cause::Unclear,
+            confidence: 0.5,
+            reason: "a policer that others use too, or random loss",
+            left: &[Cause::Policer, Cause::RandomLoss],
         }
     }
 
@@ -149,7 +164,12 @@ impl Network {
     /// What remains of it where the capture was not taken at the sender. Bytes in flight are a guess there, and so is whether
     /// they filled the receive window; and at the receiver nothing shows what waits at the sender or in a short queue before
     /// it.
-    pub(super) fn seen_from_afar(self, vantage: Vantage, course: Option<&Course>) -> Self {
+    pub(super) fn seen_from_afar(
+        self,
+        vantage: Vantage,
+        course: Option<&Course>,
+        seen: Seen,
+    ) -> Self {
         let window = course.is_some_and(|course| course.window >= PART);
         let unclear = |reason, left| Self {
             cause: Cause::Unclear,
@@ -171,7 +191,7 @@ impl Network {
                 "a capture far from the sender, which does not show how full the receive window was",
                 &[Cause::ReceiveWindow, Cause::Sender],
             ),
-            (Cause::Sender, Vantage::Receiver) => unclear(
+            (Cause::Sender, Vantage::Receiver) if seen.is_guess() => unclear(
                 "a capture at the receiver, which does not tell a sender's pace from that of a link",
                 &[Cause::Sender, Cause::Queue],
             ),
@@ -316,7 +336,7 @@ fn unexplained(losses: &Losses, queued: bool) -> Network {
     if hinted && peak >= NEAR_PEAK * upper && spread_of_peaks < SIMILAR_PEAK * peak {
         return Network {
             cause: Cause::Queue,
-            confidence: 0.7,
+            confidence: BY_PEAKS,
             reason: "losses where the delay of some packets is at its highest",
             left: &[],
         };

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::arrival::Arrival;
 use super::course::Held;
 use super::limiter::{LEAST_LOSSES, Towards, explain};
-use super::receiver::Trains;
+use super::receiver::{Seen, Trains, slowed};
 use super::repair::slow_repairs;
 use super::shift::Shift;
 use super::starved::{might_be_starved, starved};
@@ -84,8 +84,7 @@ struct Waiting {
     /// See [`slow_repairs`].
     held: Held,
     shift: Option<Shift>,
-    /// Its fastest trains, where the capture was taken behind the losses.
-    trains: Option<Trains>,
+    seen: Seen,
 }
 
 /// What is kept of a group.
@@ -119,13 +118,24 @@ impl Kept {
         self.towards.flows.push(summary.id.flow);
         let before = self.towards.arrivals.len();
         let behind = summary.is_behind_losses();
-        Arrival::add(&mut self.towards.arrivals, transfer, number, behind);
+        let waited = Arrival::add(&mut self.towards.arrivals, transfer, number, behind);
         let shift = Shift::is_possible(metrics)
             .then(|| Shift::of(&self.towards.arrivals[before..]))
             .flatten();
         let arrived = &mut self.towards.arrivals[before..];
-        let trains = behind.then(|| Trains::of(arrived)).flatten();
-        if let Some(trains) = trains {
+        let seen = match (behind, waited) {
+            (false, _) => Seen::Directly,
+            (true, Some(waited)) => Seen::ByStamps(waited),
+            (true, None) => Seen::Behind {
+                trains: Trains::of(arrived),
+                slowed: slowed(arrived),
+            },
+        };
+        if let Seen::Behind {
+            trains: Some(trains),
+            ..
+        } = seen
+        {
             trains.blur(arrived);
         }
         if let Some(rtt) = metrics.rtt {
@@ -144,7 +154,7 @@ impl Kept {
                     self.least_rtt,
                     held,
                     None,
-                    None,
+                    seen,
                     shift.as_ref(),
                     basis,
                 ),
@@ -158,7 +168,7 @@ impl Kept {
                     starved: 0,
                 },
                 shift,
-                trains,
+                seen,
             });
         }
     }
@@ -178,7 +188,7 @@ impl Kept {
                 summary,
                 held,
                 shift,
-                trains,
+                seen,
             } = waiting;
             let losses = explained[number as usize].as_ref();
             let judgement = verdict::judge(
@@ -186,7 +196,7 @@ impl Kept {
                 self.least_rtt,
                 held,
                 losses,
-                trains,
+                seen,
                 shift.as_ref(),
                 basis,
             );
