@@ -435,10 +435,15 @@ pub struct AdaptivePlan {
     pub segment: Nanos,
     /// How long the video plays; its last segment may be shorter.
     pub length: Nanos,
+    /// Sizes of the segments in thousandths of what their rates say, one after the other and again; empty if all are 1000. They are the
+    /// same in all qualities: a scene that is hard to encode is so in each.
+    pub sizes: Vec<u32>,
     /// How the player chooses the quality of a segment.
     pub rule: AdaptationRule,
     /// The quality of the first segment is the highest one up to this rate, or else the lowest.
     pub initial: Rate,
+    /// As many segments have this quality, before the player goes by their throughput; at least one.
+    pub initial_segments: u32,
     /// The player asks for a segment while it has less video than this.
     pub buffer: Nanos,
     /// Video that the player needs before it begins.

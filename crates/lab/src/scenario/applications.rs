@@ -12,6 +12,8 @@ use crate::plan::{AdaptationRule, AdaptivePlan, Http, Pages, WebPlan};
 
 /// Most qualities of a video.
 const MOST_QUALITIES: usize = 100;
+/// Most different sizes of segments.
+const MOST_SIZES: usize = 10_000;
 
 /// An adaptive video, from the table of its traffic.
 pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
@@ -19,9 +21,11 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
     let ladder = rates(ladder)?;
     Ok(AdaptivePlan {
         initial: f.rate("initial")?.unwrap_or(ladder[0]),
+        initial_segments: f.integer("initial-segments", 1..=1000)?.unwrap_or(1) as u32,
         ladder,
         segment: f.positive_time("segment")?.unwrap_or(4 * SECOND),
         length: f.positive_time("length")?.unwrap_or(300 * SECOND),
+        sizes: f.raw("segment-sizes").map_or(Ok(Vec::new()), shares)?,
         rule: f
             .word("rule", &AdaptationRule::NAMES)?
             .unwrap_or(AdaptationRule::Throughput),
@@ -32,6 +36,20 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
         preface: f.raw("preface").map_or(Ok(Vec::new()), sizes)?,
         work: f.time("work")?.unwrap_or(0),
     })
+}
+
+/// Sizes of segments in thousandths.
+fn shares(node: &Node) -> Result<Vec<u32>, Mistake> {
+    let Value::List(list) = &node.value else {
+        return Err(node.wrong("`segment-sizes` is a list of numbers, such as [1.1, 0.9]"));
+    };
+    if list.len() > MOST_SIZES {
+        return Err(node.wrong(format!("`segment-sizes` has at most {MOST_SIZES} numbers")));
+    }
+    let shares = list
+        .iter()
+        .map(|node| node.real("segment-sizes", 0.01..=100.0));
+    shares.map(|share| Ok((share? * 1000.0) as u32)).collect()
 }
 
 /// The sizes of a preface; the simulation checks their number.

@@ -207,6 +207,7 @@ impl<'a> Flows<'a> {
                 "per-aggregate",
                 "ladder",
                 "preface",
+                "segment-sizes",
             ];
             if !names.contains(&key.text.as_str())
                 && !unknown

@@ -253,9 +253,11 @@ section! { ADAPTIVE = "traffic = { kind = \"adaptive\" }", "A whole video in seg
     "kind": "a name", "", "The traffic.";
     "ladder": "rates", "", "The encoding rates of the qualities, ascending, such as `[\"300kbit\", \"1mbit\", \"3mbit\"]`. This list is one value.";
     "segment": "time", "4s", "How long a segment plays.";
+    "segment-sizes": "numbers", "all are 1", "Sizes of the segments over what their rates say, such as `[1.1, 0.9]`, one after the other and again, in all qualities. This list is one value.";
     "length": "time", "5min", "How long the video plays.";
     "rule": "\"throughput\" or \"bola\"", "throughput", "How the player chooses. `throughput` takes the highest quality below 90 % of the throughput of earlier segments. BOLA chooses by the video in the buffer.";
     "initial": "rate", "that of the lowest quality", "The first segment has the highest quality up to this rate: nothing is known of the throughput yet.";
+    "initial-segments": "number", "1", "As many segments have this quality, before the player goes by their throughput.";
     "buffer": "time", "30s", "The player asks for a segment while it has less video than this. BOLA chooses the lowest quality below a third of it, and the highest from it on.";
     "join": "time", "2s", "Video that the player needs before it begins, at most `buffer`.";
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out, at most `buffer`.";

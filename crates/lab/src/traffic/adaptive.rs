@@ -124,9 +124,12 @@ impl Adaptive {
             return;
         }
         let rate = self.plan.ladder[quality].bits_per_second();
-        let plays = self.plan.plays(self.qualities.len() as u64);
-        let bits = u128::from(rate) * u128::from(plays);
-        let bytes = u64::try_from(bits.div_ceil(8 * u128::from(SECOND))).unwrap_or(u64::MAX);
+        let segment = self.qualities.len();
+        let plays = self.plan.plays(segment as u64);
+        let sizes = &self.plan.sizes;
+        let size = sizes.get(segment % sizes.len().max(1)).unwrap_or(&1000);
+        let bits = u128::from(rate) * u128::from(plays) * u128::from(*size);
+        let bytes = u64::try_from(bits.div_ceil(8000 * u128::from(SECOND))).unwrap_or(u64::MAX);
         self.qualities.push(rate);
         self.request(now, bytes, client);
     }

@@ -235,8 +235,10 @@ fn videos() -> impl Strategy<Value = Traffic> {
                     // At most a thousand of them.
                     segment: segment.max(length / 1000),
                     length,
+                    sizes: vec![500 + request % 1000; (request % 4) as usize],
                     rule,
                     initial: rate(buffer % 3_000_000),
+                    initial_segments: request % 5,
                     buffer,
                     start: (buffer as f64 * share) as u64,
                     restart: (buffer as f64 * (1.0 - share)) as u64,

@@ -39,6 +39,8 @@ pub struct Fetched {
 pub struct Player {
     rates: Vec<f64>,
     initial: f64,
+    /// Segments that have to arrive before their throughput counts.
+    learning: u32,
     throughput: Throughput,
     bola: Option<Bola>,
 }
@@ -56,6 +58,7 @@ impl Player {
             bola: is_bola.then(|| Bola::new(&rates, plan)),
             throughput: Throughput::default(),
             initial: plan.initial.bits_per_second() as f64,
+            learning: plan.initial_segments,
             rates,
         }
     }
@@ -63,12 +66,13 @@ impl Player {
     /// A segment has arrived.
     pub fn fetched(&mut self, segment: Fetched) {
         self.throughput.add(segment);
+        self.learning = self.learning.saturating_sub(1);
     }
 
     /// The quality of the next segment with this video in the buffer, and how long to wait before it is asked for. `idle` is the
     /// time since the last segment arrived, `stalls` how often the buffer has run empty.
     pub fn choose(&mut self, buffer: Nanos, idle: Nanos, stalls: usize) -> (usize, Nanos) {
-        let known = self.throughput.average();
+        let known = self.throughput.average().filter(|_| self.learning == 0);
         let safe = known.map_or(self.initial, |average| average * SAFETY);
         let below = self
             .rates

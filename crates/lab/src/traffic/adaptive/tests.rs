@@ -13,9 +13,11 @@ fn video(rule: AdaptationRule) -> AdaptivePlan {
     AdaptivePlan {
         ladder: LADDER.map(rate).to_vec(),
         segment: 4 * SECOND,
+        sizes: Vec::new(),
         length: 90 * SECOND,
         rule,
         initial: rate(0),
+        initial_segments: 1,
         buffer: 30 * SECOND,
         start: 2 * SECOND,
         restart: 5 * SECOND,
@@ -79,6 +81,24 @@ fn the_first_segment_has_the_initial_quality() {
         let join = adaptive.viewing.join.expect("it began") as f64 / 1e9;
         assert!((6.0..6.5).contains(&join), "{join}");
     }
+}
+
+#[test]
+fn segments_of_a_quality_may_have_several_sizes() {
+    let mut video = video(AdaptationRule::Throughput);
+    video.sizes = vec![1100, 900];
+    let flow = watch(video, 20_000_000, 300 * SECOND);
+    let sizes: Vec<u64> = flow.completions.iter().map(|one| one.bytes).collect();
+    assert_eq!(sizes[..4], [165_000, 2_700_000, 3_300_000, 2_700_000]);
+}
+
+#[test]
+fn several_segments_may_have_the_initial_quality() {
+    let mut video = video(AdaptationRule::Throughput);
+    video.initial_segments = 3;
+    let flow = watch(video, 2_000_000, 300 * SECOND);
+    let qualities = flow.adaptive.expect("a video").qualities;
+    assert_eq!(qualities[..4], [300_000, 300_000, 300_000, 1_500_000]);
 }
 
 /// Each object of the preface takes a round trip of 20 ms, on the connection that is open.
