@@ -10,7 +10,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TIDEGATE := $(TARGET)/demo/tidegate
 
 .PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check python-bench \
-	package test-package library reproduce clean
+	study-browsers package test-package library reproduce clean
 
 help:
 	@echo 'To see what Tidegate does:'
@@ -43,6 +43,7 @@ help:
 	@echo '  make web-bench      measures the page in Chromium, beside tidegate detect'
 	@echo '  make python-bench   measures the Python package and Spark, beside tidegate detect and other packages'
 	@echo '  make study          repeats the tables of the papers'
+	@echo '  make study-browsers plays videos and loads pages in Chromium behind limiters (as root; 90 minutes; SMOKE=1: a minute)'
 	@echo
 	@echo '  make clean          removes everything that was built'
 	@echo
@@ -180,6 +181,12 @@ study:
 	@echo '== reports of networks beside the truth of the lab (minutes)'
 	@$(MAKE) --no-print-directory python-check
 	TIDEGATE_PROGRAM="$(abspath $(TIDEGATE))" "$(TARGET)/python/bin/python" studies/flach16-networks/networks.py
+
+# In real time. Debian's packages with the sites are fetched once, into target/browsers.
+study-browsers: program
+	@packaging/setup browsers
+	@echo '== videos and web pages in Chromium behind four limiters, beside the models of the lab'
+	TIDEGATE_PROGRAM="$(abspath $(TIDEGATE))" node studies/browsers/main.mjs $(if $(SMOKE),--smoke)
 
 fuzz:
 	@packaging/setup build

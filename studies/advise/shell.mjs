@@ -1,0 +1,163 @@
+// Whether advice on a limit does what it says to the kernel's TCP: downloads in shells behind the limit as it is, and behind the advised one.
+// Each download is in a second shell within that of the limit, which has its round trip. As root; README.md says what is measured.
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { open, SERVER } from "../browsers/place.mjs";
+
+const { values } = parseArgs({
+  options: { runs: { type: "string", default: "3" }, update: { type: "boolean" } },
+});
+const root = resolve(import.meta.dirname, "../..");
+const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
+const program =
+  process.env.TIDEGATE_PROGRAM ??
+  ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
+if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
+if (process.getuid() !== 0) {
+  console.error("advise: needs root, for network namespaces");
+  process.exit(3);
+}
+if (!process.env.TIDEGATE_ADVISE_INSIDE) {
+  const env = { ...process.env, TIDEGATE_ADVISE_INSIDE: "1", TIDEGATE_PROGRAM: program };
+  const words = ["--net", "--", process.execPath, ...process.argv.slice(1)];
+  process.exit(spawnSync("unshare", words, { stdio: "inherit", env }).status ?? 1);
+}
+
+/** Those of the ten limits in limits.rs of a single user, up to 50 Mbit/s, whose bucket fills within a second. */
+const LIMITS = [
+  ["Flach16, table 5", "police cir 500k bc 8000", "20ms..100ms", 1, "cubic"],
+  ["Flach16, figure 13", "police cir 1.5m bc 8000", "20ms..100ms", 2, "cubic"],
+  ["policer or shaper", "police 20000000", "10ms..40ms", 4, "reno"],
+  [
+    "IOS",
+    "police cir 10m bc 32000 conform-action transmit exceed-action drop",
+    "20ms..100ms",
+    4,
+    "cubic,bbr",
+  ],
+  [
+    "Junos",
+    "if-exceeding { bandwidth-limit 50m; burst-size-limit 15k; } then discard;",
+    "10ms..60ms",
+    4,
+    "cubic",
+  ],
+  [
+    "tc tbf",
+    "tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 400ms",
+    "20ms..100ms",
+    4,
+    "cubic,bbr",
+  ],
+];
+const SECONDS = 30;
+const WITHIN = 0.2;
+
+/** The words of a shell for a limit of an advice. */
+function words(limit) {
+  const { kind, rate_bps, overhead_bytes, burst_bytes, queue_bytes } = limit;
+  const keys = [kind, `${rate_bps}bit`, "overhead", `${overhead_bytes}B`];
+  if (burst_bytes !== undefined) keys.push("burst", `${burst_bytes}B`);
+  if (queue_bytes !== undefined) keys.push("queue", `${queue_bytes}B`);
+  if (kind === "shaper") keys.push("policy", '"queue"');
+  // As advise simulates it for a single user.
+  if (kind === "bc-pqp") keys.push("policy", "{ fair = 16 }");
+  return keys;
+}
+
+/** A round trip of the range in ms: the ranges of the downloads are parts of equal size, taken in turn, as run after run goes on. */
+function roundTrip([low, high], number, count, run) {
+  const part = (number + run) % count;
+  const place = (part + (run + 0.5) / Number(values.runs)) / count;
+  return 1e3 * (low + (high - low) * Math.min(1, place));
+}
+
+/** Downloads behind a limit: the slowest one's share of an equal part of the rate, and the share of data packets that were dropped. */
+async function measure(folder, limit, downloads, run) {
+  await place.renew();
+  const commands = downloads.map(({ congestion_control, rtt_s }, index) => {
+    const delay = roundTrip(rtt_s, index, downloads.length, run) / 2;
+    const iperf = `iperf3 -c ${SERVER} -R -C ${congestion_control} -p ${5201 + index} -t ${SECONDS} -J`;
+    return `${program} shell --quiet delay ${delay.toFixed(2)}ms -- ${iperf} >${folder}/${index}.json &`;
+  });
+  const script = `${commands.join("\n")}\nwait`;
+  const results = join(folder, "results");
+  const shell = ["shell", "--quiet", "-o", results, "--snaplen", "64", ...words(limit)];
+  const process = spawn(program, [...shell, "--", "sh", "-c", script], { stdio: "inherit" });
+  const code = await new Promise((done) => process.on("exit", done));
+  if (code !== 0) throw new Error(`the shell ended with ${code}`);
+  const rates = downloads.map((_, index) => {
+    const report = JSON.parse(readFileSync(join(folder, `${index}.json`), "utf8"));
+    if (report.error) throw new Error(`iperf3: ${report.error}`);
+    return report.end.sum_received.bits_per_second;
+  });
+  const [sent, arrived] = ["outside", "inside"].map((end) => segments(join(results, `${end}.pcap`)));
+  rmSync(results, { recursive: true });
+  const equal = limit.rate_bps / downloads.length;
+  return { slowest: Math.min(...rates) / equal, loss: 1 - arrived / sent };
+}
+
+/** Data packets from the servers in a capture. */
+function segments(capture) {
+  const data = readFileSync(capture);
+  let count = 0;
+  for (let at = 24; at + 16 <= data.length; ) {
+    const [kept, bytes] = [data.readUInt32LE(at + 8), data.readUInt32LE(at + 12)];
+    const packet = at + 16;
+    at = packet + kept;
+    if (data[packet] >> 4 !== 4 || data[packet + 9] !== 6) continue;
+    const port = data.readUInt16BE(packet + 4 * (data[packet] & 15));
+    count += port >= 5201 && port < 5301 && bytes > 100 ? 1 : 0;
+  }
+  return count;
+}
+
+const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
+const folder = mkdtempSync(join(tmpdir(), "tidegate-advise-"));
+const place = await open(folder, { downloads: 4 });
+const lines = [];
+const print = (line) => {
+  console.log(line);
+  lines.push(line);
+};
+let [claims, held] = [0, 0];
+try {
+  print(
+    `${"limit".padEnd(20)}${"advised".padEnd(26)}${"measure".padEnd(14)}${"predicted".padStart(20)}${"in a shell".padStart(30)}`,
+  );
+  for (const [name, line, rtt, flows, cc] of LIMITS) {
+    const asked = ["advise", "--quiet", "--json", "--rtt", rtt, "--flows", String(flows), "--cc", cc, line];
+    const advice = JSON.parse(execFileSync(program, asked, { encoding: "utf8", maxBuffer: 1 << 28 }));
+    const [today, chosen] = [advice.options[0], advice.options[advice.chosen]];
+    const found = { today: [], chosen: [] };
+    for (let run = 0; run < Number(values.runs); run += 1) {
+      found.today.push(await measure(folder, today.limit, today.downloads, run));
+      found.chosen.push(await measure(folder, chosen.limit, chosen.downloads, run));
+    }
+    // The claims are those of main.rs: 5 points of the slowest download's share, 1 point of losses.
+    for (const [what, key, field, least] of [
+      ["slowest, %", "slowest", "slowest_share", 0.05],
+      ["losses, %", "loss", "loss_rate", -0.01],
+    ]) {
+      const [now, then] = [today.effect[field], chosen.effect[field]];
+      if (Math.sign(least) * (then - now) <= Math.abs(least)) continue;
+      const [before, after] = [found.today, found.chosen].map((runs) => mean(runs.map((one) => one[key])));
+      const share = (after - before) / (then - now);
+      const within = Math.abs(share - 1) <= WITHIN;
+      claims += 1;
+      held += within ? 1 : 0;
+      const pair = (a, b) => `${(100 * a).toFixed(1)} to ${(100 * b).toFixed(1)}`;
+      print(
+        `${name.padEnd(20)}${chosen.words.padEnd(26)}${what.padEnd(14)}${pair(now, then).padStart(20)}${`${pair(before, after)} (${(100 * share).toFixed(0)} %${within ? "" : "!"})`.padStart(30)}`,
+      );
+    }
+  }
+  print(`${held} of ${claims} claims improved by what was predicted within ${100 * WITHIN} %`);
+} finally {
+  place.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+if (values.update) writeFileSync(join(import.meta.dirname, "measured-shell.txt"), `${lines.join("\n")}\n`);

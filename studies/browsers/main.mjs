@@ -1,0 +1,101 @@
+// Video and web pages in Chromium behind four limiters, in shells, beside the lab's models of both. README.md says what is measured.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { ladder } from "./ladder.mjs";
+import { open } from "./place.mjs";
+import { sites } from "./sites.mjs";
+import { Table } from "./table.mjs";
+import { videos } from "./video.mjs";
+import { pages } from "./web.mjs";
+
+const { values } = parseArgs({
+  options: {
+    smoke: { type: "boolean" },
+    only: { type: "string" },
+    update: { type: "boolean" },
+    runs: { type: "string", default: "1" },
+    again: { type: "boolean" },
+    senders: { type: "string", default: "bbr,cubic,reno" },
+    rules: { type: "string", default: "throughput,bola" },
+    downloads: { type: "string", default: "cubic,bbr" },
+    help: { type: "boolean" },
+  },
+});
+if (values.help) {
+  console.log(`Usage: node main.mjs [--smoke] [--only video|web] [--runs N] [--update]
+
+  --smoke   a minute: one limiter, one video, three pages; fails if anything does not work
+  --only    videos or web pages alone
+  --runs    how often each video is played
+  --senders, --rules, --downloads  the cases, such as bbr,cubic or bola
+  --again   take what the browser saw in an earlier run, where it is kept, and run the lab alone
+  --update  write the tables into measured-video.txt and measured-web.txt, beside this file
+
+TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
+  process.exit(0);
+}
+const root = resolve(import.meta.dirname, "../..");
+const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
+const program =
+  process.env.TIDEGATE_PROGRAM ??
+  ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
+if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
+if (process.getuid() !== 0) {
+  console.error("browsers: needs root, for network namespaces");
+  process.exit(3);
+}
+// The study has a network of its own, which vanishes with it.
+if (!process.env.TIDEGATE_BROWSERS_INSIDE) {
+  const words = ["--net", "--", process.execPath, ...process.argv.slice(1)];
+  const env = { ...process.env, TIDEGATE_BROWSERS_INSIDE: "1", TIDEGATE_PROGRAM: program };
+  process.exit(spawnSync("unshare", words, { stdio: "inherit", env }).status ?? 1);
+}
+
+const { smoke, update } = values;
+const kept = join(target, "browsers");
+mkdirSync(join(kept, "seen"), { recursive: true });
+const length = smoke ? 16 : 40;
+const content = { video: "/nonexistent", sites: "/nonexistent" };
+if (values.only !== "web") content.video = ladder(kept, length);
+let list = [];
+if (values.only !== "video") {
+  const found = sites(kept);
+  content.sites = found.served;
+  list = smoke ? found.pages.slice(0, 3) : found.pages;
+}
+const folder = mkdtempSync(join(tmpdir(), "tidegate-browsers-"));
+const place = await open(folder, content);
+/** What the browser saw is kept, since it takes real time. */
+async function keep(name, make) {
+  const file = join(kept, "seen", `${name.replaceAll(" ", "-")}.json`);
+  if (values.again && existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
+  const seen = await make();
+  writeFileSync(file, JSON.stringify(seen));
+  return seen;
+}
+const common = { program, folder, keep, kept, place, content };
+try {
+  if (values.only !== "web") {
+    const table = new Table("video");
+    const senders = smoke ? ["bbr"] : values.senders.split(",");
+    const rules = smoke ? ["throughput"] : values.rules.split(",");
+    const only = smoke ? ["BC-PQP"] : null;
+    await videos({ ...common, length, senders, rules, only, runs: Number(values.runs) }, (row) =>
+      table.video(row),
+    );
+    table.end(update);
+  }
+  if (values.only !== "video") {
+    const table = new Table("web");
+    const downloads = smoke ? ["cubic"] : values.downloads.split(",");
+    const only = smoke ? ["BC-PQP"] : null;
+    await pages({ ...common, list, downloads, only }, (row) => table.web(row));
+    table.end(update);
+  }
+} finally {
+  place.close();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,127 @@
+// The study's tables: printed line by line, and kept as files.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** A value that divides the sorted ones. */
+export function percentile(values, percent) {
+  const sorted = values.filter((value) => value !== undefined && value !== null).sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))];
+}
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const pad = (text, width) => String(text).padEnd(width);
+const number = (value, digits, width = 8) =>
+  (Number.isFinite(value) ? value.toFixed(digits) : "-").padStart(width);
+
+export class Table {
+  lines = [];
+  details = [];
+  rows = [];
+
+  constructor(name) {
+    this.name = name;
+  }
+
+  print(line) {
+    console.log(line);
+    this.lines.push(line);
+  }
+
+  /** A video, in the browser (a mean over runs) and in the lab (a mean over seeds). */
+  video(row) {
+    if (row.work !== undefined) {
+      const { rule, work, held } = row;
+      this.print(
+        `${rule}: on a free line the browser needs ${work} ms to the first picture, and the first quality has ${held} segments.`,
+      );
+      this.print("Each pair of columns: Chromium with dash.js in a shell, the lab's model");
+      this.print(
+        "rule        sender  limiter           join, s        quality, kbit/s    rebuffering, %       switches          fairness",
+      );
+      return;
+    }
+    this.rows.push(row);
+    const { rule, cc, limiter, browser, lab } = row;
+    const pair = (key, digits, width, factor = 1) =>
+      number(factor * mean(browser.map((run) => run[key])), digits, width) +
+      number(factor * lab[key], digits, width);
+    this.print(
+      pad(rule, 12) +
+        pad(cc, 8) +
+        pad(limiter, 13) +
+        pair("join", 2, 8) +
+        pair("quality", 0, 10) +
+        pair("ratio", 2, 9, 100) +
+        pair("switches", 1, 8) +
+        pair("fairness", 3, 9),
+    );
+  }
+
+  /** A visit of a page: in the file, these lines come after the summary. */
+  web(row) {
+    this.rows.push(row);
+    const { limiter, download, path, load, paint, objects, bytes, lab } = row;
+    const times = number(load, 2) + number(paint, 2) + number(lab, 2);
+    const size = `${number(objects, 0, 5)}${number(bytes / 1e3, 0, 7)} kB`;
+    const line = `${pad(limiter, 13)}${pad(download ?? "-", 7)}${times}${size}  ${path}`;
+    console.log(line);
+    this.details.push(line);
+  }
+
+  /** How far the lab's values are from the browser's, over all videos. */
+  distances() {
+    for (const [key, what, floor] of [
+      ["join", "join time", 0.1],
+      ["quality", "quality", 1],
+      ["ratio", "rebuffering", 0.002],
+    ]) {
+      const far = this.rows.map(({ browser, lab }) => {
+        const seen = mean(browser.map((run) => run[key]));
+        return Math.abs(lab[key] - seen) / Math.max(seen, floor);
+      });
+      const within = far.filter((one) => one <= 0.15).length;
+      this.print(
+        `${pad(what, 12)} the lab is within 15 % in ${within} of ${far.length}; median ${(100 * percentile(far, 50)).toFixed(1)} %`,
+      );
+    }
+  }
+
+  /** Page load times by limiter. */
+  summary() {
+    const free = this.rows.filter(({ limiter }) => limiter === "none");
+    this.print(
+      `${free.length} sites over ${free[0].protocol}: ${Math.min(...free.map((one) => one.objects))} to ${Math.max(...free.map((one) => one.objects))} objects, ${Math.round(Math.min(...free.map((one) => one.bytes)) / 1e3)} to ${Math.round(Math.max(...free.map((one) => one.bytes)) / 1e3)} kB`,
+    );
+    this.print(
+      "download  limiter       page load time, s: 10 %    50 %    90 %  over BC-PQP  first paint 50 %  the lab: 50 %  over BC-PQP  of its loads within 15 %",
+    );
+    const groups = [...new Set(this.rows.map(({ download, limiter }) => `${download ?? "-"}|${limiter}`))];
+    const of = (group) =>
+      this.rows.filter(({ download, limiter }) => `${download ?? "-"}|${limiter}` === group);
+    for (const group of groups) {
+      const [download, limiter] = group.split("|");
+      const [rows, best] = [of(group), of(`${download}|BC-PQP`)];
+      const at = (rows, key, percent) =>
+        percentile(
+          rows.map((row) => row[key]),
+          percent,
+        );
+      const over = (key) =>
+        number(best.length > 0 ? at(rows, key, 50) / at(best, key, 50) : Number.NaN, 2, 13);
+      const within = rows.filter(({ load, lab }) => Math.abs(lab / load - 1) <= 0.15).length;
+      this.print(
+        `${pad(download, 10)}${pad(limiter, 14)}${number(at(rows, "load", 10), 2, 23)}${number(at(rows, "load", 50), 2)}${number(at(rows, "load", 90), 2)}${over("load")}${number(at(rows, "paint", 50), 2, 18)}${number(at(rows, "lab", 50), 2, 15)}${over("lab")}${number((100 * within) / rows.length, 0, 24)} %`,
+      );
+    }
+  }
+
+  /** The end of the table; `update` keeps it beside this file. */
+  end(update) {
+    if (this.name === "video") this.distances();
+    else this.summary();
+    const heading = "limiter      download load, s first paint, the lab: load; objects, bytes, page";
+    const details = this.details.length > 0 ? ["", heading, ...this.details] : [];
+    const text = `${[...this.lines, ...details].join("\n")}\n`;
+    if (update) writeFileSync(join(import.meta.dirname, `measured-${this.name}.txt`), text);
+  }
+}
