@@ -1,4 +1,6 @@
 //! A server of progressive video: HTTP/1.1, HTTP/2 and HTTP/3, in two phases [Trickle §2], each connection paced in one of several ways.
+// What only HTTP/3 uses is there without it too.
+#![cfg_attr(not(feature = "http3"), allow(dead_code))]
 
 mod account;
 mod body;
