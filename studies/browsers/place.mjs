@@ -14,10 +14,14 @@ export function run(program, ...words) {
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
+/** Words for setpriv: a program ends when this process does, even if it is killed. */
+const WITH_US = ["--pdeathsig", "TERM"];
+
 /** A process in a network of its own. It holds the network. */
 async function namespace() {
   const ours = readlinkSync("/proc/self/ns/net");
-  const holder = spawn("unshare", ["--net", "sleep", "infinity"], { stdio: "ignore" });
+  const words = [...WITH_US, "unshare", "--net", "sleep", "infinity"];
+  const holder = spawn("setpriv", words, { stdio: "ignore" });
   const net = () => readlinkSync(`/proc/${holder.pid}/ns/net`);
   while (net() === ours) await pause(10);
   return holder;
@@ -76,7 +80,9 @@ export async function open(folder, content) {
   inside("sysctl -qw net.ipv4.tcp_slow_start_after_idle=0 net.ipv4.tcp_no_metrics_save=1");
   const enter = ["-t", holder.pid, "-n"];
   const start = (...words) =>
-    spawn("nsenter", [...enter, ...words], { stdio: ["ignore", "ignore", "inherit"] });
+    spawn("setpriv", [...WITH_US, "nsenter", ...enter, ...words], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
   const servers = content.video ? [start("nginx", "-c", join(folder, "nginx.conf"))] : [];
   // Downloads choose their congestion control by themselves.
   const ports = Array.from({ length: downloads }, (_, index) => String(5201 + index));
