@@ -1,30 +1,16 @@
 // Whether advice on a limit does what it says to the kernel's TCP: downloads in shells behind the limit as it is, and behind the advised one.
 // Each download is in a second shell within that of the limit, which has its round trip. As root; README.md says what is measured.
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { open, SERVER } from "../browsers/place.mjs";
+import { open, programInOwnNetwork, SERVER } from "../browsers/place.mjs";
 
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "3" }, update: { type: "boolean" } },
 });
-const root = resolve(import.meta.dirname, "../..");
-const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
-const program =
-  process.env.TIDEGATE_PROGRAM ??
-  ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
-if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
-if (process.getuid() !== 0) {
-  console.error("advise: needs root, for network namespaces");
-  process.exit(3);
-}
-if (!process.env.TIDEGATE_ADVISE_INSIDE) {
-  const env = { ...process.env, TIDEGATE_ADVISE_INSIDE: "1", TIDEGATE_PROGRAM: program };
-  const words = ["--net", "--", process.execPath, ...process.argv.slice(1)];
-  process.exit(spawnSync("unshare", words, { stdio: "inherit", env }).status ?? 1);
-}
+const program = programInOwnNetwork("advise");
 
 /** Those of the ten limits in limits.rs of a single user, up to 50 Mbit/s, whose bucket fills within a second. */
 const LIMITS = [

@@ -1,11 +1,10 @@
 // Video and web pages in Chromium behind four limiters, in shells, beside the lab's models of both. README.md says what is measured.
-import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ladder } from "./ladder.mjs";
-import { open } from "./place.mjs";
+import { open, programInOwnNetwork, target } from "./place.mjs";
 import { sites } from "./sites.mjs";
 import { Table } from "./table.mjs";
 import { videos } from "./video.mjs";
@@ -37,22 +36,7 @@ if (values.help) {
 TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
   process.exit(0);
 }
-const root = resolve(import.meta.dirname, "../..");
-const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
-const program =
-  process.env.TIDEGATE_PROGRAM ??
-  ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
-if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
-if (process.getuid() !== 0) {
-  console.error("browsers: needs root, for network namespaces");
-  process.exit(3);
-}
-// The study has a network of its own, which vanishes with it.
-if (!process.env.TIDEGATE_BROWSERS_INSIDE) {
-  const words = ["--net", "--", process.execPath, ...process.argv.slice(1)];
-  const env = { ...process.env, TIDEGATE_BROWSERS_INSIDE: "1", TIDEGATE_PROGRAM: program };
-  process.exit(spawnSync("unshare", words, { stdio: "inherit", env }).status ?? 1);
-}
+const program = programInOwnNetwork("browsers");
 
 const { smoke, update } = values;
 const kept = join(target, "browsers");

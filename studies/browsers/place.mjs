@@ -1,8 +1,32 @@
 // The network of the study: a server in a network namespace, and a machine beside it on which shells are opened. Both vanish with this
 // process.
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, readlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+/** Where builds are. */
+export const target = process.env.CARGO_TARGET_DIR ?? resolve(import.meta.dirname, "../../target");
+
+/**
+ * The program to study: the one that TIDEGATE_PROGRAM names, or the latest build. Starts this script a second time, in a network of its own that
+ * vanishes with it, and goes on only there.
+ */
+export function programInOwnNetwork(study) {
+  const program =
+    process.env.TIDEGATE_PROGRAM ??
+    ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
+  if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
+  if (process.getuid() !== 0) {
+    console.error(`${study}: needs root, for network namespaces`);
+    process.exit(3);
+  }
+  if (!process.env.TIDEGATE_STUDY_INSIDE) {
+    const words = ["--net", "--", process.execPath, ...process.argv.slice(1)];
+    const env = { ...process.env, TIDEGATE_STUDY_INSIDE: "1", TIDEGATE_PROGRAM: program };
+    process.exit(spawnSync("unshare", words, { stdio: "inherit", env }).status ?? 1);
+  }
+  return program;
+}
 
 /** The server's address. */
 export const SERVER = "192.0.2.1";

@@ -1,5 +1,6 @@
 import { flows, type Line } from "../gate";
 import { plural, time, value } from "../units";
+import { Heads } from "./heads";
 
 const trip = (ms: number | null) => (ms === null ? "-" : time(ms / 1e3));
 const percent = (share: number | null) => value(share === null ? null : 100 * share, "%");
@@ -39,15 +40,7 @@ export function Flows() {
       <h3 id="flows">{many} with packets in the last minute</h3>
       <div class="scroll" tabIndex={0} role="group" aria-label="Flows">
         <table class="flows">
-          <thead>
-            <tr>
-              {HEADS.map((title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Heads titles={HEADS} />
           <tbody>
             {shown.map(({ name, flow, down, up, excess }) => (
               <tr key={name}>

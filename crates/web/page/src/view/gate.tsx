@@ -30,6 +30,7 @@ import { value } from "../units";
 import { Change } from "./change";
 import { Coded } from "./coded";
 import { Flows, felt } from "./flows";
+import { Heads } from "./heads";
 import { Nodes } from "./nodes";
 import { Panel } from "./panel";
 
@@ -217,17 +218,7 @@ function Queues() {
     <div class="scroll" tabIndex={0} role="group" aria-label="Queues">
       <table>
         <caption class="unseen">Queues: each has the flows that the gate put there</caption>
-        <thead>
-          <tr>
-            {["queue", "passes", "exceeds", "in the queue", "magic bytes", "passed", "exceeded"].map(
-              (title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ),
-            )}
-          </tr>
-        </thead>
+        <Heads titles={["queue", "passes", "exceeds", "in the queue", "magic bytes", "passed", "exceeded"]} />
         <tbody>
           {used.map(({ direction, number, queue, passed, excess }) => (
             <tr key={`${direction} ${number}`}>
@@ -266,15 +257,7 @@ function Events() {
       <h3 id="events">What changed lately</h3>
       <div class="scroll" tabIndex={0} role="group" aria-label="Events">
         <table class="events">
-          <thead>
-            <tr>
-              {["time", "event", "what", "by"].map((title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Heads titles={["time", "event", "what", "by"]} />
           <tbody>
             {happened.value.map((event) => (
               <tr key={`${event.time} ${event.event}`}>

@@ -1,5 +1,8 @@
 import { status } from "../gate";
 import { value } from "../units";
+import { Heads } from "./heads";
+
+const HEADS = ["node", "below", "down", "share of rates, down", "up", "share of rates, up"];
 
 /** The nodes of the network that subscribers share, and how full they are. */
 export function Nodes() {
@@ -10,15 +13,7 @@ export function Nodes() {
       <h2 id="nodes">Shared capacities</h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Shared capacities">
         <table class="nodes">
-          <thead>
-            <tr>
-              {["node", "below", "down", "share of rates, down", "up", "share of rates, up"].map((title) => (
-                <th key={title} scope="col">
-                  {title}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Heads titles={HEADS} />
           <tbody>
             {nodes.map(({ name, parent, down, up }) => (
               <tr key={name}>
