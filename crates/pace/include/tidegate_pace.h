@@ -68,7 +68,8 @@ struct tidegate_pace_stats {
 	uint64_t pacing;	/* bit/s at which the kernel paces, or 0; see docs/explanation/pace.md */
 };
 
-/* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Never NULL. */
+/* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Returns NULL only if the
+ * library has a fault; other functions refuse NULL. */
 struct tidegate_pace *tidegate_pace_open(const char *cgroup);
 /* Frees the sockets that this process has open, by any descriptor (it searches /proc/self/fd), and
  * everything else. A socket that is open only in another process keeps its last clamp. */
@@ -92,8 +93,8 @@ int tidegate_pace_state(const struct tidegate_pace *pace, int fd);
 int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_pace_stats *stats,
 		      size_t size);
 
-/* The error of this thread's last call, or "". Lives until this thread's next call of
- * tidegate_pace_open, _set, _change, _remove, _state, _get or _writer_new, or its end; copy it to keep it. */
+/* The error of this thread's last call, or "". Lives until this thread's next call of this library,
+ * or its end; copy it to keep it. */
 const char *tidegate_pace_error(void);
 
 /* Says when a server may write, and how much. It has no clock and does not wait. One thread at a

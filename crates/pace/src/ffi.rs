@@ -83,12 +83,19 @@ fn forget() {
     ERROR.with_borrow_mut(|error| *error = CString::default());
 }
 
-/// A panic must not cross into C.
+/// A panic must not cross into C, where it would end the program. Gives `failed` instead.
+fn caught<T>(failed: T, call: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        fail(libc::EFAULT, "the library failed; please report it");
+        failed
+    })
+}
+
 fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
     forget();
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(error)) => {
+    caught(-libc::EFAULT, || match call() {
+        Ok(value) => value,
+        Err(error) => {
             let number = match &error {
                 PaceError::Target(_) | PaceError::Unreadable(_) => libc::EINVAL,
                 PaceError::OtherCgroup { .. } => libc::EXDEV,
@@ -97,8 +104,7 @@ fn guarded(call: impl FnOnce() -> Result<c_int, PaceError>) -> c_int {
             };
             fail(number, &error.to_string())
         }
-        Err(_) => fail(libc::EFAULT, "the library failed; please report it"),
-    }
+    })
 }
 
 /// `pace` and `fd` as the library's functions take them.
@@ -179,18 +185,20 @@ fn number(hold: Hold) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_open(cgroup: *const c_char) -> *mut Opened {
     forget();
-    let mut options = Options::default();
-    if !cgroup.is_null() {
-        // SAFETY: a string that ends with zero, by the interface.
-        let path = unsafe { CStr::from_ptr(cgroup) };
-        options.cgroup = Some(OsStr::from_bytes(path.to_bytes()).into());
-    }
-    let pace = Pacer::open_with(&options);
-    let why = match pace.mode() {
-        Mode::Fallback { why: Some(why) } => words(&why.to_string()),
-        _ => CString::default(),
-    };
-    Box::into_raw(Box::new(Opened { pace, why }))
+    caught(ptr::null_mut(), || {
+        let mut options = Options::default();
+        if !cgroup.is_null() {
+            // SAFETY: a string that ends with zero, by the interface.
+            let path = unsafe { CStr::from_ptr(cgroup) };
+            options.cgroup = Some(OsStr::from_bytes(path.to_bytes()).into());
+        }
+        let pace = Pacer::open_with(&options);
+        let why = match pace.mode() {
+            Mode::Fallback { why: Some(why) } => words(&why.to_string()),
+            _ => CString::default(),
+        };
+        Box::into_raw(Box::new(Opened { pace, why }))
+    })
 }
 
 /// See the header.
@@ -198,7 +206,8 @@ pub unsafe extern "C" fn tidegate_pace_open(cgroup: *const c_char) -> *mut Opene
 pub unsafe extern "C" fn tidegate_pace_close(pace: *mut Opened) {
     if !pace.is_null() {
         // SAFETY: what tidegate_pace_open returned, closed once, by the interface.
-        drop(unsafe { Box::from_raw(pace) });
+        let opened = unsafe { Box::from_raw(pace) };
+        caught((), || drop(opened));
     }
 }
 

@@ -105,3 +105,16 @@ fn writers_without_a_way_or_a_rate_are_refused() {
         unsafe { tidegate_pace_writer_free(writer) };
     }
 }
+
+#[test]
+fn a_panic_does_not_cross_into_c() {
+    assert_eq!(caught(7, || 3), 3);
+    forget();
+    let failed = caught(7, || -> c_int {
+        panic!("a fault of the library, made for a test")
+    });
+    assert_eq!(failed, 7);
+    assert!(error().contains("please report"), "{}", error());
+    let failed = guarded(|| panic!("a fault of the library, made for a test"));
+    assert_eq!(failed, -libc::EFAULT);
+}

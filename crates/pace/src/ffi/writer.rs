@@ -5,7 +5,10 @@ use std::ffi::c_int;
 use tidegate_limiter::pacing::{Hold, Phase, Ready, Way, Writer, throttled_rate};
 use tidegate_limiter::{Bytes, Rate};
 
-use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE, fail, forget};
+use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE, caught, fail, forget};
+
+/// Bytes and waiting time if the library fails: that costs the pacing, and not the video.
+const UNPACED: (u64, u64) = (65_536, 0);
 
 fn hold(number: c_int) -> Option<Hold> {
     let found = super::HOLDS.iter().find(|(known, _)| *known == number);
@@ -40,8 +43,10 @@ pub extern "C" fn tidegate_pace_writer_new(
         return refused("an encoding rate of 0 cannot be paced: give it in bit/s");
     }
     let encoding = Rate::from_bits_per_second(encoding_rate);
-    let rate = throttled_rate(encoding, u64::from(percent) * 10);
-    Box::into_raw(Box::new(Writer::new(way, rate, Bytes::new(startup))))
+    caught(std::ptr::null_mut(), || {
+        let rate = throttled_rate(encoding, u64::from(percent) * 10);
+        Box::into_raw(Box::new(Writer::new(way, rate, Bytes::new(startup))))
+    })
 }
 
 /// See the header.
@@ -73,10 +78,10 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
     let Some(writer) = (unsafe { writer.as_mut() }) else {
         return 0;
     };
-    let (bytes, nanoseconds) = match writer.ready(now, hold(number)) {
+    let (bytes, nanoseconds) = caught(UNPACED, || match writer.ready(now, hold(number)) {
         Ready::Write(bytes) => (bytes, 0),
         Ready::Wait(nanoseconds) => (0, nanoseconds),
-    };
+    });
     // SAFETY: NULL, or room for one number, by the interface.
     if let Some(wait) = unsafe { wait.as_mut() } {
         *wait = nanoseconds;
@@ -89,6 +94,6 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
 pub unsafe extern "C" fn tidegate_pace_writer_wrote(writer: *mut Writer, bytes: u64, now: u64) {
     // SAFETY: as above.
     if let Some(writer) = unsafe { writer.as_mut() } {
-        writer.wrote(Bytes::new(bytes), now);
+        caught((), || writer.wrote(Bytes::new(bytes), now));
     }
 }
