@@ -54,7 +54,7 @@ impl Quic {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// It took so many bytes of a body. As many may wait as the congestion window has, and `unsent` more. Memory is then bounded by what the
+    /// It took this many bytes of a body. As many may wait as the congestion window has, and `unsent` more. Memory is then bounded by what the
     /// network carries, and a throttling phase does not wait for megabytes of the start-up phase.
     pub fn took(&self, bytes: usize, unsent: u32) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub(super) struct Bounded {
     inner: h3_quinn::Connection,
 }
 
-/// A stream whose client may send so many bytes more.
+/// A stream, with the bytes that its client may still send.
 pub(super) struct Counted<S> {
     inner: S,
     left: usize,

@@ -12,7 +12,7 @@ mod tests;
 
 /// What a clock counts, in nanoseconds. Others, of 4 or 10 ms, are too coarse to tell a policer from a short queue.
 const TICK: i64 = 1_000_000;
-/// So many ticks must have passed, …
+/// This many ticks must have passed, …
 const LEAST_TICKS: i64 = 50;
 /// … in a time that differs by less than this factor: queues that fill stretch it.
 const STRETCHED: f64 = 3.0;

@@ -71,7 +71,7 @@ async fn half_open_handshakes() {
         sockets.push(socket);
     }
     assert_eq!((accepted, retries), (64, 36));
-    // Whoever can prove its address is served.
+    // A client that can prove its address is served.
     served(server.address, &root).await;
 }
 
