@@ -3,8 +3,6 @@
 //! Limiters travel as they are in memory, so both gates must be of one version. A limiter is named by its subscriber and by a
 //! digest of its limits: numbers of plans differ between gates.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::Nanos;
 
@@ -192,9 +190,9 @@ impl Iterator for Reader<'_> {
             self.0 = &[];
         }
         Some(read.ok_or_else(|| {
-            let mut text = "what the other gate sent of its limiters is damaged".to_owned();
-            let _ = write!(text, ", {left} bytes before its end");
-            text
+            format!(
+                "what the other gate sent of its limiters is damaged, {left} bytes before its end"
+            )
         }))
     }
 }

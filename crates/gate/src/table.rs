@@ -349,6 +349,14 @@ pub struct NodeState {
     pub share: Share,
 }
 
+impl NodeState {
+    /// Whether limiters below may use less than their rates.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.share < Share::WHOLE
+    }
+}
+
 impl Default for NodeState {
     fn default() -> Self {
         Self {

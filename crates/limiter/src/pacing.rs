@@ -8,7 +8,7 @@ mod trickle;
 mod way;
 mod writer;
 
-pub use trickle::{Target, Trickle};
+pub use trickle::{HEADROOM, Target, Trickle};
 pub use way::{Way, WayError};
 pub use writer::{Hold, Phase, Ready, Settings, Writer};
 

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tidegate_limiter::Rate;
+use tidegate_limiter::pacing::HEADROOM;
 
 use crate::clamp::wire::{CLAMP_ONLY, HOLD_AVERAGE, RATE_MOST, Request};
 
@@ -63,7 +64,7 @@ impl Target {
         }
         Ok(Self {
             rate: rate.bits_per_second().div_ceil(8),
-            headroom: 1200,
+            headroom: HEADROOM,
             floor: 10,
             credit: u64::MAX,
             flags: 0,

@@ -9,6 +9,8 @@ mod tests;
 
 /// The bound is never smaller, so that losses can be found by duplicates [Trickle §2].
 const FLOOR: u32 = 10;
+/// The paper's bound over R times the round trip, in thousandths [Trickle §2].
+pub const HEADROOM: u32 = 1200;
 /// Thousandths.
 const ONE: u128 = 1000;
 const SECOND: u128 = 1_000_000_000;
@@ -18,7 +20,7 @@ const SECOND: u128 = 1_000_000_000;
 pub struct Target {
     /// R in bytes per second.
     pub rate: u64,
-    /// The bound over R times the round trip, in thousandths; the paper's is 1200.
+    /// The bound over R times the round trip, in thousandths, such as [`HEADROOM`].
     pub headroom: u32,
     /// Leaves out the headroom while the connection is ahead of R, so that its average is R.
     pub hold_average: bool,

@@ -14,7 +14,6 @@ use tidegate_gate::calendar::Why;
 use tidegate_gate::control::{ControlError, Everything, SharedGate};
 use tidegate_gate::reading::{InterfaceStatus, NodeStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
-use tidegate_limiter::Share;
 
 mod felt;
 #[cfg(test)]
@@ -255,7 +254,7 @@ fn nodes(encoder: &mut DescriptorEncoder<'_>, nodes: &[NodeStatus]) -> fmt::Resu
     )
     .gauges(
         encoder,
-        each(|node, way| u64::from(node.state[way].share < Share::WHOLE)),
+        each(|node, way| u64::from(node.state[way].is_full())),
     )
 }
 

@@ -10,7 +10,6 @@ use tidegate_gate::reading::{self, Overview, Reading};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, QueueState,
 };
-use tidegate_limiter::Share;
 use utoipa::ToSchema;
 
 use self::felt::LineJson;
@@ -121,7 +120,7 @@ impl NodeLoad {
             rate: state.rate,
             passed_bytes: state.passed_bytes,
             share: state.share.ratio(),
-            full: state.share < Share::WHOLE,
+            full: state.is_full(),
         }
     }
 }

@@ -308,7 +308,7 @@ fn the_gates_of_a_pair_know_what_the_other_one_knows() {
         let usage = gates[1].run("usage");
         let ann = usage.lines().find(|line| line.starts_with("ann,")).unwrap();
         let bytes: f64 = ann.split(',').nth(3).unwrap().parse().unwrap();
-        // It was told at most 10 s before the first one failed, and counts itself every 5 s.
+        // It learned that at most 10 s before the first one failed, and counts itself every 5 s.
         let known = bytes / sum(&slots);
         found.within("volume at the second one, of all", known, 0.4, 1.05);
         if stall > STALL {

@@ -82,7 +82,7 @@ test("a file that cannot be read is left to whoever reads it at once", async () 
   expect(ahead.take(0, new Uint8Array(4))).toBeNull();
 });
 
-test("parts that do not come are left to whoever reads at once", async () => {
+test("parts that do not come are left to the one that reads at once", async () => {
   const from = parts(new Blob([bytes]));
   let asked = 0;
   const next = () => (++asked > 1 ? new Promise<never>(() => {}) : from.next());

@@ -10,7 +10,9 @@ use tidegate_limiter::{
 };
 
 use super::*;
-use draw::{control, draw_boost, draw_control, draw_policy, draw_rate, draw_size, spread};
+use draw::{
+    control, draw_boost, draw_control, draw_plan, draw_policy, draw_rate, draw_size, spread,
+};
 
 mod carried;
 #[cfg(feature = "dpdk")]
@@ -191,6 +193,17 @@ struct Sequence {
 }
 
 impl Sequence {
+    /// Begins at a random time, with packets by this seed.
+    fn new(random: &mut Pcg64, seed: u64, rate: u64) -> Self {
+        Self {
+            now: random.random_range(0..1 << 50),
+            rate,
+            random: Pcg64::seed_from_u64(seed + 1),
+            manner: 0,
+            flows: FLOWS,
+        }
+    }
+
     fn next(&mut self) -> (Nanos, u16, u16) {
         let random = &mut self.random;
         if random.random_ratio(1, 50) {
@@ -248,13 +261,7 @@ fn compare(
     switches: bool,
 ) -> (u64, u64, u64) {
     let mut random = Pcg64::seed_from_u64(seed);
-    let mut sequence = Sequence {
-        now: random.random_range(0..1 << 50),
-        rate: plan.rate.bits_per_second(),
-        random: Pcg64::seed_from_u64(seed + 1),
-        manner: 0,
-        flows: FLOWS,
-    };
+    let mut sequence = Sequence::new(&mut random, seed, plan.rate.bits_per_second());
     let mut pair = Pair::new(gate, plan);
     for number in 0..packets {
         if switches && random.random_ratio(1, 300) {
@@ -283,12 +290,7 @@ fn compare_all(test: &str, seeds: std::ops::Range<u64>, policy: fn(&mut Pcg64) -
             size: draw_size(&mut random, rate),
             control: draw_control(&mut random),
         };
-        let mut plan = Draft {
-            rate,
-            boost: draw_boost(&mut random, rate),
-            ..draft(means, &policy)
-        };
-        plan.rules = spread(&plan.program);
+        let plan = draw_plan(&mut random, rate, means, &policy);
         let sent = compare(&mut gate, seed, plan, 3_000, seed % 2 == 1);
         packets += sent.0;
         dropped += sent.1;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, Cubic, CubicConfig};
-use tidegate_limiter::pacing::{Target, Trickle};
+use tidegate_limiter::pacing::{HEADROOM, Target, Trickle};
 use tidegate_pace::Hold;
 
 #[cfg(test)]
@@ -19,8 +19,6 @@ const FREE: u64 = u64::MAX;
 /// Of the bytes of a packet these are no data: its header with a connection identifier of 0 to 8 bytes, the frame's header, and the
 /// seal (RFC 9000, sections 17.3.1 and 19.8; RFC 9001, section 5.3). That is 25 to 33 bytes, so goodput is known to 0.3 %.
 const OVERHEAD: u64 = 29;
-/// As in [`tidegate_pace::Target`].
-const HEADROOM: u32 = 1200;
 
 /// The window of a connection, as the rest of the server sees it.
 #[derive(Debug)]

@@ -26,8 +26,7 @@ pub fn line(model: &Model) -> Line<'static> {
 }
 
 fn is_full(node: &NodeStatus) -> bool {
-    let state = &node.state;
-    state.down.share.min(state.up.share) < Share::WHOLE
+    Direction::BOTH.iter().any(|&way| node.state[way].is_full())
 }
 
 /// The list of nodes.

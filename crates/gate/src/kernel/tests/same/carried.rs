@@ -59,19 +59,8 @@ fn a_limiter_goes_on_in_another_gate_where_it_was() {
             3 => Means::Policer { burst: size },
             _ => Means::PhantomQueues { size, control },
         };
-        let mut plan = Draft {
-            rate,
-            boost: draw_boost(&mut random, rate),
-            ..draft(means, &policy)
-        };
-        plan.rules = spread(&plan.program);
-        let mut sequence = Sequence {
-            now: random.random_range(0..1 << 50),
-            rate: rate.bits_per_second(),
-            random: Pcg64::seed_from_u64(seed + 1),
-            manner: 0,
-            flows: FLOWS,
-        };
+        let plan = draw_plan(&mut random, rate, means, &policy);
+        let mut sequence = Sequence::new(&mut random, seed, rate.bits_per_second());
         let mut pair = Pair::new(&mut gate, plan);
         for number in 0..1_500 {
             if number > 0 && random.random_ratio(1, 200) {

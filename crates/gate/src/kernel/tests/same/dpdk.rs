@@ -35,17 +35,8 @@ fn the_gate_on_dpdk_decides_the_same() {
                 control: draw_control(&mut random),
             },
         };
-        let mut plan = draft(means, &policy);
-        plan.rate = rate;
-        plan.boost = draw_boost(&mut random, rate);
-        plan.rules = spread(&plan.program);
-        let mut sequence = Sequence {
-            now: random.random_range(0..1 << 50),
-            rate: rate.bits_per_second(),
-            random: Pcg64::seed_from_u64(seed + 1),
-            manner: 0,
-            flows: FLOWS,
-        };
+        let plan = draw_plan(&mut random, rate, means, &policy);
+        let mut sequence = Sequence::new(&mut random, seed, rate.bits_per_second());
         let mut pair = Pair::new(&mut gate, plan);
         path.forget(0).unwrap();
         follow(path, &pair);

@@ -102,3 +102,19 @@ pub(super) fn spread(program: &Policy) -> Vec<tidegate_limiter::Rule> {
     };
     (0..classes.min(30)).map(rule).collect()
 }
+
+/// A plan of this rate, with a random boost, whose classes all get packets.
+pub(super) fn draw_plan(
+    random: &mut Pcg64,
+    rate: Rate,
+    means: Means,
+    policy: &PolicyTree,
+) -> Draft {
+    let mut plan = Draft {
+        rate,
+        boost: draw_boost(random, rate),
+        ..draft(means, policy)
+    };
+    plan.rules = spread(&plan.program);
+    plan
+}

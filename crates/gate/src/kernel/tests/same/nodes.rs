@@ -184,13 +184,7 @@ fn nodes_leave_the_same_shares_as_the_reference() {
         let plans: Vec<_> = plans.collect();
         let mut network = Network::new(&mut gate, &nodes, plans);
         let count = network.subscribers.len();
-        let mut sequence = Sequence {
-            now: random.random_range(0..1 << 50),
-            rate: rate * 4,
-            random: Pcg64::seed_from_u64(seed + 1),
-            manner: 0,
-            flows: FLOWS,
-        };
+        let mut sequence = Sequence::new(&mut random, seed, rate * 4);
         for packet in 0..3_000 {
             if seed % 4 > 1 && random.random_ratio(1, 300) {
                 let number = random.random_range(0..count);
