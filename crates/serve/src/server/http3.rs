@@ -86,7 +86,6 @@ impl Endpoints {
             .max_incoming(WAITING)
             .incoming_buffer_size(UNREAD.0.into())
             .incoming_buffer_size_total(SOCKET as u64);
-        let (found, incoming) = mpsc::channel(1);
         let mut endpoints = Vec::new();
         for &address in addresses {
             let failed = |error| ServeError::ListenUdp { address, error };
@@ -99,7 +98,10 @@ impl Endpoints {
                 socket,
                 Arc::new(TokioRuntime),
             );
-            let endpoint = endpoint.map_err(failed)?;
+            endpoints.push(endpoint.map_err(failed)?);
+        }
+        let (found, incoming) = mpsc::channel(1);
+        for endpoint in &endpoints {
             let (entrance, found) = (endpoint.clone(), found.clone());
             tokio::spawn(async move {
                 while let Some(incoming) = entrance.accept().await {
@@ -108,7 +110,6 @@ impl Endpoints {
                     }
                 }
             });
-            endpoints.push(endpoint);
         }
         Ok(Self {
             endpoints,

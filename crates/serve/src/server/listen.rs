@@ -21,7 +21,7 @@ use super::error::ServeError;
 use super::files::Folder;
 use super::http3::{self, Endpoints, Incoming};
 use super::kernel::Sockets;
-use super::listeners::{Arrival, Listeners, bind};
+use super::listeners::{Arrival, Listen, Listeners, bind};
 use super::log::Log;
 use super::memory::{self, Memory};
 use super::metrics::Metrics;
@@ -41,6 +41,9 @@ mod tests;
 /// A time that is longer than all waits.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
+/// How often the kernel may choose another port.
+const PORTS: u32 = 16;
+
 /// A server that listens.
 pub struct Server {
     listeners: Listeners,
@@ -49,6 +52,40 @@ pub struct Server {
     tls: Option<Certificate>,
     workers: Workers,
     shared: Arc<Shared>,
+}
+
+/// Opens the sockets of TCP, and those of UDP at the same ports. For port 0 the kernel chooses a port that is free for TCP: if UDP
+/// has it in use, the kernel chooses another.
+fn open(
+    config: &Config,
+    certificate: Option<&Certificate>,
+) -> Result<(Listeners, Option<Endpoints>), ServeError> {
+    let chosen = |listen: &Listen| listen.address.port() == 0;
+    let mut again = match config.listen.iter().any(chosen) {
+        true => PORTS,
+        false => 0,
+    };
+    loop {
+        let listeners = Listeners::open(&config.listen, certificate.is_some())?;
+        let certificate = match (config.http3, certificate) {
+            (false, _) => return Ok((listeners, None)),
+            (true, Some(certificate)) => certificate,
+            (true, None) => {
+                return Err(ServeError::Config(
+                    "HTTP/3 needs a certificate and a key: give --cert and --key",
+                ));
+            }
+        };
+        match Endpoints::open(&listeners.secure()?, certificate, config.limits) {
+            Ok(endpoints) => return Ok((listeners, Some(endpoints))),
+            Err(ServeError::ListenUdp { error, .. })
+                if again > 0 && error.kind() == io::ErrorKind::AddrInUse =>
+            {
+                again -= 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 impl Server {
@@ -99,28 +136,18 @@ impl Server {
             ),
             None => None,
         };
-        let listeners = Listeners::open(&config.listen, tls.is_some())?;
+        let (listeners, http3) = open(&config, tls.as_ref())?;
         let redirect = match config.redirect {
             true => Some(listeners.redirect()?),
             false => None,
         };
-        let (http3, alternative) = match (config.http3, &tls) {
-            (false, _) => (None, None),
-            (true, None) => {
-                return Err(ServeError::Config(
-                    "HTTP/3 needs a certificate and a key: give --cert and --key",
-                ));
-            }
-            (true, Some(certificate)) => {
-                let secure = listeners.secure()?;
-                let service = secure
-                    .first()
-                    .map(|at| format!("h3=\":{}\"; ma=86400", at.port()));
-                let endpoints = Endpoints::open(&secure, certificate, config.limits)?;
-                let service = service.and_then(|text| HeaderValue::try_from(text).ok());
-                (Some(endpoints), service)
-            }
+        let secure = match http3 {
+            Some(_) => listeners.secure()?,
+            None => Vec::new(),
         };
+        let alternative = secure
+            .first()
+            .and_then(|at| HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", at.port())).ok());
         let metrics = match config.metrics {
             Some(address) => Some(bind(address)?),
             None => None,
