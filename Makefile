@@ -81,7 +81,7 @@ test:
 	@packaging/setup test
 	@echo '== running every test of the workspace but those that take long (make test-realtime)'
 	@$(traces_note)
-	$(CARGO) test --workspace --locked
+	@CARGO='$(CARGO)' packaging/run-tests
 	@packaging/test-page
 	@$(traces_note)
 
@@ -90,7 +90,7 @@ test-realtime:
 	@packaging/setup build
 	@packaging/setup test
 	@echo '== running the tests that take long'
-	@CARGO='$(CARGO)' packaging/test-realtime
+	@CARGO='$(CARGO)' packaging/run-tests realtime
 
 old-kernels:
 	@packaging/setup build
