@@ -81,7 +81,7 @@ test:
 	@packaging/setup test
 	@echo '== running every test of the workspace but those that take long (make test-realtime)'
 	@$(traces_note)
-	@CARGO='$(CARGO)' packaging/run-tests
+	@CARGO='$(CARGO)' packaging/run-tests quick
 	@packaging/test-page
 	@$(traces_note)
 
@@ -90,7 +90,7 @@ test-realtime:
 	@packaging/setup build
 	@packaging/setup test
 	@echo '== running the tests that take long'
-	@CARGO='$(CARGO)' packaging/run-tests realtime
+	@CARGO='$(CARGO)' packaging/run-tests realtime --workspace --tests
 
 old-kernels:
 	@packaging/setup build
