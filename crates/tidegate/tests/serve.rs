@@ -178,7 +178,8 @@ fn all_protocols_are_played() {
     });
     let (cert, key, foreign) = (&cert[..], &key[..], &foreign[..]);
     let plain = Server::start(&["--way=none", "--no-log"]);
-    let secure = Server::start(&["--way=none", "--no-log", "--cert", cert, "--key", key]);
+    let keys = ["--cert", cert, "--key", key, "--http3"];
+    let secure = Server::start(&[&["--way=none", "--no-log"], &keys[..]].concat());
     assert!(secure.url.starts_with("https://"), "{}", secure.url);
     for (server, arguments, http) in [
         (&plain, &[][..], "1.1"),
@@ -188,6 +189,13 @@ fn all_protocols_are_played() {
         (&secure, &["--ca", cert, "--range=300kB"], "2"),
         (&secure, &["--ca", cert, "--http=1.1"], "1.1"),
         (&secure, &["--insecure", "--http=2"], "2"),
+        (&secure, &["--ca", cert, "--http=3"], "3"),
+        (&secure, &["--ca", cert, "--http=3", "--range=300kB"], "3"),
+        (
+            &secure,
+            &["--insecure", "--http=3", "--from=127.0.0.3"],
+            "3",
+        ),
     ] {
         let (code, viewer) = played(&server.url, arguments);
         assert_eq!((code, &viewer["http"]), (0, &http.into()), "{viewer}");
@@ -205,11 +213,29 @@ fn all_protocols_are_played() {
         ),
         (&other, &["--ca", cert], "not valid for name"),
         (&https, &["--insecure"], "no TLS with 127.0.0.1"),
+        (
+            &secure.url,
+            &["--ca", foreign, "--http=3"],
+            "invalid peer certificate",
+        ),
+        (&other, &["--ca", cert, "--http=3"], "not valid for name"),
     ] {
         let (code, viewer) = played(url, arguments);
         let error = viewer["error"].as_str().expect("text");
         assert!(code == 1 && error.contains(why), "{viewer}");
         assert!(viewer["port"].as_u64() > Some(0), "{viewer}");
+    }
+    for (url, arguments, why) in [
+        (&plain.url, &["--http=3"][..], "needs a URL of https"),
+        (
+            &https,
+            &["--insecure", "--http=3", "--timeout=500ms"],
+            "no QUIC",
+        ),
+    ] {
+        let (code, viewer) = played(url, arguments);
+        let error = viewer["error"].as_str().expect("text");
+        assert!(code == 1 && error.contains(why), "{viewer}");
     }
     let (code, out, err) = run(&["play", &secure.url, "--ca", key]);
     assert_eq!((code, out.as_str()), (1, ""));

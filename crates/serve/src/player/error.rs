@@ -46,12 +46,23 @@ pub enum PlayError {
         /// The step that failed.
         source: io::Error,
     },
+    /// There is no connection of QUIC with the server.
+    #[error("no QUIC with {server}: {source}")]
+    Quic {
+        /// Its name and port.
+        server: String,
+        /// Why the handshake failed.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// HTTP/2 was wanted, but TLS agreed on HTTP/1.1.
     #[error("the server does not offer HTTP/2")]
     NoHttp2,
     /// The connection failed, or its data is not HTTP.
     #[error("{}", with_causes(.0))]
     Http(#[from] hyper::Error),
+    /// The connection of HTTP/3 failed, or its data is not HTTP/3.
+    #[error("{0}")]
+    Http3(Box<dyn Error + Send + Sync>),
     /// A player cannot use the server's answer.
     #[error("{0}")]
     Answer(String),

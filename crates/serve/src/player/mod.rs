@@ -2,9 +2,15 @@
 //! viewer would have seen.
 
 mod adaptive;
+mod answer;
 mod arrivals;
 mod elsewhere;
 mod error;
+#[cfg(feature = "http3")]
+mod http3;
+#[cfg(not(feature = "http3"))]
+#[path = "http3/absent.rs"]
+mod http3;
 mod screen;
 mod tls;
 mod transport;
@@ -89,6 +95,7 @@ impl Audience {
                 }
             }
         }
+        player.transport.finish().await;
         viewed.sort_by_key(|one| one.viewer);
         viewed
     }

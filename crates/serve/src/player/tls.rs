@@ -10,7 +10,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio_rustls::TlsConnector;
 
 use super::error::PlayError;
 
@@ -25,8 +24,8 @@ pub enum Trust {
     Anybody,
 }
 
-/// A connector for TLS sessions with one of these protocols (ALPN, RFC 7301).
-pub(super) fn connector(trust: &Trust, protocols: Vec<Vec<u8>>) -> Result<TlsConnector, PlayError> {
+/// TLS sessions with one of these protocols (ALPN, RFC 7301).
+pub(super) fn config(trust: &Trust, protocols: Vec<Vec<u8>>) -> Result<ClientConfig, PlayError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -45,7 +44,7 @@ pub(super) fn connector(trust: &Trust, protocols: Vec<Vec<u8>>) -> Result<TlsCon
     };
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = protocols;
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(config)
 }
 
 fn of_file(path: &Path, provider: Arc<CryptoProvider>) -> Result<Verifier, PlayError> {

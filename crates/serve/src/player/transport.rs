@@ -1,12 +1,13 @@
-//! A viewer's connection: TCP, TLS if the URL says so, and the version of HTTP.
+//! A viewer's connection: TCP, TLS if the URL says so, and the version of HTTP. HTTP/3 has QUIC in place of the first two.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Empty;
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
 use hyper::client::conn::{http1, http2};
 use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, Response, Uri, Version};
@@ -18,7 +19,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::answer::Answer;
 use super::error::PlayError;
+use super::http3;
 use super::tls::{self, Trust};
 
 /// A version of HTTP.
@@ -28,11 +31,14 @@ pub enum HttpVersion {
     Http1,
     /// HTTP/2; without TLS by prior knowledge (RFC 9113, section 3.3).
     Http2,
+    /// HTTP/3, to URLs of `https`.
+    Http3,
 }
 
 /// How connections are made.
 pub struct Transport {
     tls: Option<TlsConnector>,
+    quic: Option<http3::Client>,
     http: Option<HttpVersion>,
     timeout: Duration,
 }
@@ -59,14 +65,28 @@ impl Transport {
             None => vec![two, one],
             Some(HttpVersion::Http1) => vec![one],
             Some(HttpVersion::Http2) => vec![two],
+            Some(HttpVersion::Http3) => vec![b"h3".to_vec()],
+        };
+        let tls = trust.map(|trust| tls::config(trust, protocols));
+        let (tls, quic) = match (tls.transpose()?, http) {
+            (Some(tls), Some(HttpVersion::Http3)) => {
+                (None, Some(http3::Client::new(tls, timeout)?))
+            }
+            (tls, _) => (tls.map(|tls| Arc::new(tls).into()), None),
         };
         Ok(Self {
-            tls: trust
-                .map(|trust| tls::connector(trust, protocols))
-                .transpose()?,
+            tls,
+            quic,
             http,
             timeout,
         })
+    }
+
+    /// Waits until servers were told that their connections ended.
+    pub(super) async fn finish(&self) {
+        if let Some(quic) = &self.quic {
+            quic.finish().await;
+        }
     }
 
     /// How long a server may take for each of its steps.
@@ -85,6 +105,22 @@ impl Transport {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let secure = url.scheme_str() == Some("https");
         let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        if self.http == Some(HttpVersion::Http3) {
+            let Some(quic) = self.quic.as_ref().filter(|_| secure) else {
+                return Err(PlayError::Url {
+                    url: url.to_string(),
+                    problem: "HTTP/3 needs a URL of https".into(),
+                });
+            };
+            let connected = timeout(self.timeout, quic.connect((bare, port), from, local_port));
+            let (sender, connection) = connected
+                .await
+                .map_err(|_| PlayError::Timeout("no QUIC connection within the timeout"))??;
+            return Ok(Sender {
+                requests: Requests::Three(sender),
+                connection,
+            });
+        }
         let server = format!("{host}:{port}");
         let failed = |source| PlayError::Connect {
             server: server.clone(),
@@ -97,8 +133,8 @@ impl Transport {
         socket.set_nodelay(true).map_err(failed)?;
         *local_port = socket.local_addr().map_err(failed)?.port();
         let Some(tls) = self.tls.as_ref().filter(|_| secure) else {
-            let http = self.http.unwrap_or(HttpVersion::Http1);
-            return Ok(Sender::new(socket, http).await?);
+            let is_two = self.http == Some(HttpVersion::Http2);
+            return Ok(Sender::new(socket, is_two).await?);
         };
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| PlayError::Setting {
             what: "TLS does not accept the server's name",
@@ -108,12 +144,11 @@ impl Transport {
             .await
             .map_err(|_| PlayError::Timeout("the server does not answer TLS"))?
             .map_err(|source| PlayError::Tls { server, source })?;
-        let http = match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => HttpVersion::Http2,
-            _ if self.http == Some(HttpVersion::Http2) => return Err(PlayError::NoHttp2),
-            _ => HttpVersion::Http1,
-        };
-        Ok(Sender::new(stream, http).await?)
+        let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if !is_two && self.http == Some(HttpVersion::Http2) {
+            return Err(PlayError::NoHttp2);
+        }
+        Ok(Sender::new(stream, is_two).await?)
     }
 }
 
@@ -155,26 +190,25 @@ pub(super) struct Sender {
 enum Requests {
     One(http1::SendRequest<Empty<Bytes>>),
     Two(http2::SendRequest<Empty<Bytes>>),
+    Three(http3::Sender),
 }
 
 impl Sender {
-    async fn new<S>(stream: S, http: HttpVersion) -> hyper::Result<Self>
+    /// Speaks HTTP/2 if `is_two`, and HTTP/1.1 otherwise.
+    async fn new<S>(stream: S, is_two: bool) -> hyper::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
         // If a connection fails, its requests return the reason.
-        let (requests, connection) = match http {
-            HttpVersion::Http1 => {
-                let (sender, connection) = http1::handshake(stream).await?;
-                let run = async { drop(connection.await) };
-                (Requests::One(sender), tokio::spawn(run))
-            }
-            HttpVersion::Http2 => {
-                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-                let run = async { drop(connection.await) };
-                (Requests::Two(sender), tokio::spawn(run))
-            }
+        let (requests, connection) = if is_two {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            let run = async { drop(connection.await) };
+            (Requests::Two(sender), tokio::spawn(run))
+        } else {
+            let (sender, connection) = http1::handshake(stream).await?;
+            let run = async { drop(connection.await) };
+            (Requests::One(sender), tokio::spawn(run))
         };
         Ok(Self {
             requests,
@@ -186,8 +220,8 @@ impl Sender {
     pub async fn send(
         &mut self,
         mut request: Request<Empty<Bytes>>,
-    ) -> Result<Response<Incoming>, PlayError> {
-        Ok(match &mut self.requests {
+    ) -> Result<Response<Answer>, PlayError> {
+        let response = match &mut self.requests {
             Requests::One(sender) => {
                 let host = request.uri().authority().map(ToString::to_string);
                 let host =
@@ -205,7 +239,9 @@ impl Sender {
                 *request.version_mut() = Version::HTTP_2;
                 sender.send_request(request).await?
             }
-        })
+            Requests::Three(sender) => return sender.send(request).await,
+        };
+        Ok(response.map(|content| content.map_err(PlayError::from).boxed_unsync()))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::{Response, Version};
 use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::playback::Viewing;
 
+use super::answer::Answer;
 use super::error::PlayError;
 use super::screen::Patience;
 use super::transport::Transport;
@@ -93,9 +93,10 @@ impl Viewed {
 }
 
 /// The version of HTTP, and the server's group.
-pub(super) fn note_answer(response: &Response<Incoming>, viewed: &mut Viewed) {
+pub(super) fn note_answer(response: &Response<Answer>, viewed: &mut Viewed) {
     viewed.http = match response.version() {
         Version::HTTP_2 => "2",
+        Version::HTTP_3 => "3",
         _ => "1.1",
     };
     let group = response.headers().get("tidegate-group");

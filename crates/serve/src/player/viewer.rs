@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RANGE};
 use hyper::{Response, StatusCode, Uri};
 use tidegate_limiter::Rate;
@@ -12,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::adaptive::{self, Show};
+use super::answer::Answer;
 use super::elsewhere;
 use super::error::PlayError;
 use super::screen::Screen;
@@ -142,7 +142,7 @@ async fn look_elsewhere(
 }
 
 /// Whether the response is the whole file.
-fn check(response: &Response<Incoming>, screen: &mut Screen) -> Result<bool, PlayError> {
+fn check(response: &Response<Answer>, screen: &mut Screen) -> Result<bool, PlayError> {
     let answer = PlayError::Answer;
     let headers = response.headers();
     let text = |headers: &HeaderMap, name: &str| {
@@ -181,7 +181,7 @@ fn check(response: &Response<Incoming>, screen: &mut Screen) -> Result<bool, Pla
 }
 
 async fn receive(
-    mut response: Response<Incoming>,
+    mut response: Response<Answer>,
     video: (&Player, &Uri, Option<IpAddr>),
     screen: &mut Screen,
 ) -> Result<(), PlayError> {

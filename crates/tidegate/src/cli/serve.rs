@@ -181,6 +181,7 @@ Examples:
   tidegate play http://127.0.0.1:8080/video.mp4 -f json | jq .groups
   tidegate play https://[::1]:8443/video.mp4 --ca cert.pem      or --insecure, for a self-signed certificate
   tidegate play http://127.0.0.1:8080/video.mp4 --http 2        HTTP/2 without TLS
+  tidegate play https://[::1]:8443/video.mp4 --http 3 --insecure
   tidegate play http://127.0.0.1:8080/show/master.m3u8          HLS or DASH (.mpd), in the best rendition that comes in time
 
 Join time is the time from the request to the first picture, which needs --start of video in the
@@ -192,7 +193,7 @@ of a server that splits its connections.
 
 /// Fetch videos as a browser would, and report what a viewer would have seen.
 ///
-/// Nothing is shown. The command fetches each video over HTTP/1.1 or HTTP/2 as fast as it comes, and
+/// Nothing is shown. The command fetches each video over HTTP/1.1, HTTP/2 or HTTP/3 as fast as it comes, and
 /// simulates the buffer of a player: when it could begin to play, and when it ran empty.
 #[derive(Debug, Args)]
 #[command(after_help = PLAY_EXAMPLES, after_long_help = format!("{PLAY_EXAMPLES}\n{EXIT_CODES}"))]
@@ -230,7 +231,7 @@ pub struct Play {
     /// Addresses of this machine that viewers connect from, in turn
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub from: Vec<IpAddr>,
-    /// Version of HTTP [default: with TLS the best that the server offers; otherwise 1.1]
+    /// Version of HTTP [default: with TLS 2 if the server offers it; otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub http: Option<Http>,
     /// PEM file with certificates to trust instead of the system's: those of servers, or of who signed them
@@ -273,6 +274,9 @@ pub enum Http {
     /// HTTP/2; without TLS by prior knowledge (RFC 9113, section 3.3)
     #[value(name = "2")]
     Two,
+    /// HTTP/3, to URLs of https
+    #[value(name = "3")]
+    Three,
 }
 
 /// Write a test video: valid headers, and zeros in place of pictures.

@@ -54,6 +54,7 @@ fn audience(options: &Play) -> anyhow::Result<Audience> {
     let http = options.http.map(|http| match http {
         Http::One => HttpVersion::Http1,
         Http::Two => HttpVersion::Http2,
+        Http::Three => HttpVersion::Http3,
     });
     let trust = match &options.ca {
         _ if options.insecure => Trust::Anybody,
