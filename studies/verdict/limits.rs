@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_trace::annotate::{Layer, TransferSummary};
 use tidegate_trace::detect::cause::Findings;
-use tidegate_trace::detect::{Cause, Judgement};
+use tidegate_trace::detect::{Cause, Estimate, Judgement};
 
 use crate::table3::percent;
 
@@ -43,12 +43,13 @@ const NEAR: f64 = 0.02;
 
 impl Limits {
     /// Counts a verdict, given the rate on the link in bit/s and, of a drop-tail queue or a bucket, the bytes that it holds.
+    /// Returns, in words, the intervals that do not hold these.
     pub fn count(
         &mut self,
         transfer: &TransferSummary,
         judgement: &Judgement,
         (rate, size): (f64, Option<f64>),
-    ) {
+    ) -> Vec<String> {
         let losses = judgement
             .details::<Findings>()
             .and_then(|found| found.losses);
@@ -61,18 +62,31 @@ impl Limits {
         };
         let counts = &mut self.sources[source];
         counts.all += 1;
+        let mut missed = Vec::new();
         let Some(limit) = judgement.limit else {
-            return;
+            return missed;
+        };
+        let mut holds = |what, truth: f64, found: Estimate| {
+            let holds = (found.low..=found.high).contains(&truth);
+            if !holds {
+                let parts = [found.low, found.value, found.high].map(|end| end / truth);
+                missed.push(format!(
+                    "{what} {truth:.0} is not in the interval from {:.3} over {:.3} to {:.3} times that",
+                    parts[0], parts[1], parts[2]
+                ));
+            }
+            usize::from(holds)
         };
         let limit = limit.at(Layer::Link, &transfer.tally);
         let found = limit.rate_bps;
         counts.rates += 1;
         counts.near += usize::from((found.value / rate - 1.0).abs() <= NEAR);
-        counts.held += usize::from((found.low..=found.high).contains(&rate));
+        counts.held += holds("rate", rate, found);
         if let Some((size, found)) = size.zip(limit.depth_bytes) {
             counts.sizes += 1;
-            counts.sizes_held += usize::from((found.low..=found.high).contains(&size));
+            counts.sizes_held += holds("size", size, found);
         }
+        missed
     }
 }
 

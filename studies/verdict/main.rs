@@ -29,7 +29,7 @@ struct Args {
     /// that it lacks; with --kernel, keep what the kernel sent
     #[arg(long, requires = "made")]
     captures: Option<PathBuf>,
-    /// Also list each transfer of the lab that is not judged right
+    /// Also list each transfer of the lab that is not judged right, and each interval that does not hold the truth
     #[arg(long, requires = "lab")]
     list: bool,
     /// Also judge what the client saw of the lab's transfers

@@ -33,7 +33,7 @@ pub struct Matrix {
     limits: Limits,
     /// Of transfers whose cause is not clear though no policer was there: those taken for policed, and all.
     not_clear: (usize, usize),
-    /// What was not judged right, in words.
+    /// What was not judged right, and which intervals do not hold the truth, in words.
     wrong: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Matrix {
         Ok(matrices)
     }
 
-    /// A line for each transfer that was not judged right.
+    /// A line for each transfer that was not judged right, and for each interval that does not hold the truth.
     pub fn wrong(&self) -> &[String] {
         &self.wrong
     }
@@ -99,18 +99,14 @@ impl Matrix {
         {
             self.kinds.count(queue, judgement.aqm_kind);
         }
-        if let Some(link) = judged.link
-            && matches!(truth, Cause::Queue | Cause::Aqm)
-            && verdict == *truth
-        {
-            self.limits.count(transfer, judgement, link);
-        }
-        if let Some((rate, size)) = judged.bucket
-            && *truth == Cause::Policer
-            && verdict == Cause::Policer
-        {
-            self.limits.count(transfer, judgement, (rate, Some(size)));
-        }
+        let settings = match truth {
+            Cause::Queue | Cause::Aqm => judged.link,
+            Cause::Policer => judged.bucket.map(|(rate, size)| (rate, Some(size))),
+            _ => None,
+        };
+        let missed = settings
+            .filter(|_| verdict == *truth)
+            .map(|settings| self.limits.count(transfer, judgement, settings));
         if let Some(switch) = judged.switch
             && verdict == *truth
         {
@@ -125,18 +121,20 @@ impl Matrix {
             *right += usize::from(verdict == *truth);
             *all += 1;
         }
+        let evidence = || {
+            let texts = judgement.evidence.iter().map(|clue| &*clue.text);
+            texts.collect::<Vec<_>>().join(" ")
+        };
+        let of = format!("{} {}", job.name, transfer.id.segment);
+        for missed in missed.into_iter().flatten() {
+            let line = format!("{truth}: {missed} {of} {}", evidence());
+            self.wrong.push(line);
+        }
         if verdict != *truth {
             self.wrong.push(format!(
-                "{truth} -> {verdict} {confidence} ({}) {} {} {}",
+                "{truth} -> {verdict} {confidence} ({}) {of} {}",
                 judgement.reason,
-                job.name,
-                transfer.id.segment,
-                judgement
-                    .evidence
-                    .iter()
-                    .map(|clue| &*clue.text)
-                    .collect::<Vec<_>>()
-                    .join(" ")
+                evidence()
             ));
         }
     }

@@ -8,6 +8,7 @@ mod brief;
 pub mod burst;
 mod capacity;
 mod complete;
+mod edges;
 mod handshake;
 mod histogram;
 mod holes;

@@ -72,6 +72,14 @@ impl Path {
         Some(self.to_sender?.saturating_add(self.to_receiver?))
     }
 
+    /// The least round-trip time between the capture and the sender, where the capture was not taken there.
+    pub fn away(&self) -> Nanos {
+        match self.vantage() {
+            Vantage::Between | Vantage::Receiver => self.to_sender.unwrap_or(0),
+            Vantage::Sender | Vantage::Unknown => 0,
+        }
+    }
+
     /// The part of the round trip that lies between the capture and the sender: 0 at the sender, 1
     /// at the receiver.
     pub fn sender_part(&self) -> Option<f64> {

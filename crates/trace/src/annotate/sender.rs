@@ -2,6 +2,7 @@
 
 use super::board::Board;
 use super::brief::Brief;
+use super::edges::Edges;
 use super::holes::{ACKED_AHEAD, Filled, Holes, Lost, Missing, Place};
 use super::log::{Log, Number};
 use super::sent::{Marks, Sent};
@@ -93,7 +94,7 @@ pub(crate) struct Sender {
     /// last packet.
     pub known: Option<u64>,
     /// And up to where the receiver's window let it send.
-    pub edge: Option<u64>,
+    pub edges: Edges,
     /// Where the capture is not at the sender: the least round-trip time between both.
     pub away: Nanos,
 }
@@ -232,7 +233,7 @@ impl Sender {
         let flying = self.flying();
         self.full = u64::from(mss);
         let mut marks = Marks::default();
-        if self.fills_window(at, flying, seen.echo) {
+        if self.fills_window(at, flying, before, seen.echo) {
             marks.set(Marks::WINDOW_FULL);
         }
         let number = self.log.push(Sent {
@@ -257,24 +258,18 @@ impl Sender {
     }
 
     /// Whether the receiver's window left no room for a full packet when this many bytes were in flight.
-    fn fills_window(&mut self, at: Nanos, flying: u64, echo: Brief) -> bool {
+    fn fills_window(&mut self, at: Nanos, flying: u64, before: u64, echo: Brief) -> bool {
         if self.known.is_none() {
             let full = (self.window).is_some_and(|window| flying + self.full > window);
             self.window_full_since = self.window_full_since.or(full.then_some(at));
             return full;
         }
-        // Away from the sender, the first packet that echoes a timestamp shows what the sender knew: until the next one it
-        // has learned more. An acknowledgement lets it send two packets, and this may be the first of them.
+        self.window_full_since = None;
         if echo.get().is_some() {
-            let next = self.max + 2 * self.full;
-            if self.edge.is_some_and(|edge| next > edge) {
-                self.window_full_since.get_or_insert(at);
-            } else {
-                self.account_window(at);
-                self.window_full_since = None;
-            }
+            let limited = self.edges.echoed(at, before, self.max, self.full);
+            self.window_limited = self.window_limited.saturating_add(limited);
         }
-        self.window_full_since.is_some()
+        self.edges.leaves_no_room
     }
 
     /// Links a retransmission with the packet that it repeats: the last that carried its first
@@ -592,6 +587,7 @@ impl Sender {
 
     /// It has had nothing to send in this segment yet: that is not idleness.
     pub fn forget_idle(&mut self) {
+        self.edges.begin();
         self.idle_since = None;
         self.shut_since = None;
         self.shut = 0;

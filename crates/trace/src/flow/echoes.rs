@@ -13,6 +13,8 @@ const MAX_WAITING: usize = 512;
 pub(super) struct Echoes {
     waiting: VecDeque<Waiting>,
     last: u32,
+    /// The greatest edge that the endpoint was told before the first that waits.
+    before: Option<u64>,
     /// The least time that one took, and the time that the latest took.
     pub least: Option<Nanos>,
     pub latest: Option<Nanos>,
@@ -23,6 +25,8 @@ struct Waiting {
     value: u32,
     at: Nanos,
     told: Told,
+    /// The edge that the last packet told before one with another timestamp that waits.
+    last_edge: Option<u64>,
 }
 
 /// What a packet tells the other end.
@@ -41,6 +45,8 @@ pub(super) struct Echo {
     pub after: Nanos,
     /// What the packet that had it told.
     pub told: Told,
+    /// The edge that the endpoint was told before that packet.
+    pub before: Option<u64>,
 }
 
 impl Echoes {
@@ -57,7 +63,16 @@ impl Echoes {
             if self.waiting.capacity() == 0 {
                 self.waiting.reserve_exact(1);
             }
-            self.waiting.push_back(Waiting { value, at, told });
+            self.waiting.push_back(Waiting {
+                value,
+                at,
+                told,
+                last_edge: told.edge,
+            });
+        } else {
+            let later = self.waiting.back_mut();
+            let edge = later.map_or(&mut self.before, |waiting| &mut waiting.last_edge);
+            *edge = told.edge.max(*edge);
         }
     }
 
@@ -70,6 +85,7 @@ impl Echoes {
                 return None;
             }
             self.waiting.pop_front();
+            let before = std::mem::replace(&mut self.before, first.last_edge);
             if later == 0 {
                 let after = at.checked_sub(first.at)?;
                 self.latest = Some(after);
@@ -77,6 +93,7 @@ impl Echoes {
                 return Some(Echo {
                     after,
                     told: first.told,
+                    before,
                 });
             }
         }

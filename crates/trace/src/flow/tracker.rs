@@ -298,7 +298,7 @@ impl Flow {
         let sender = &mut self.senders[side];
         if let Some(known) = &mut sender.known {
             *known = echo.told.acked.max(*known);
-            sender.edge = echo.told.edge;
+            (sender.edges.known, sender.edges.before) = (echo.told.edge, echo.before);
         }
         Brief::new(echo.after)
     }
@@ -311,10 +311,7 @@ impl Flow {
             self.round_trip = path.round_trip();
             let vantage = path.vantage();
             let sender = &mut self.senders[side];
-            sender.away = match vantage {
-                Vantage::Between | Vantage::Receiver => path.to_sender.unwrap_or(0),
-                Vantage::Sender | Vantage::Unknown => 0,
-            };
+            sender.away = path.away();
             if matches!(vantage, Vantage::Sender | Vantage::Unknown) {
                 sender.known = None;
             } else if self.echoes[side].least.is_some() {

@@ -105,7 +105,8 @@ impl Course {
             repairing: share(held.repairing),
             base,
             waiting,
-            busy: within(BUSY) && stands,
+            // A queue in which nearly all packets waited was never empty.
+            busy: stands && (within(BUSY) || waited.is_some_and(|waited| waited.lower >= STANDING)),
             queued: saturated && stands
                 || waiting >= crowded && (there.is_none() || waited.is_some() || behind >= crowded),
             might_be_queued: match waited {

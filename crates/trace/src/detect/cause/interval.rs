@@ -61,6 +61,15 @@ impl Interval {
     pub fn holds(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
+
+    /// The least interval that holds both.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+            ends: self.ends.min(other.ends),
+        }
+    }
 }
 
 /// What a likelihood does not know.
@@ -83,6 +92,16 @@ impl Doubt {
             reach: FASTER * fast + if rate > VERY_FAST { MUCH_FASTER } else { 0.0 },
         }
     }
+
+    /// Whether a fit is nearly as likely as another, given the same fates.
+    pub(super) fn allows(self, fit: &Fit, other: &Fit) -> bool {
+        fit.log_likelihood > self.least(other.log_likelihood)
+    }
+
+    /// The least likelihood that is nearly as great as another, as logarithms.
+    fn least(self, best: f64) -> f64 {
+        best - NATS - (UNEXPLAINED + self.more) * best.abs()
+    }
 }
 
 /// Intervals of a bucket's rate (bytes a second) and depth (bytes).
@@ -94,7 +113,7 @@ pub fn intervals(arrivals: &[Arrival], fit: &Fit, doubt: Doubt) -> (Interval, In
     let profile = Profile {
         steps,
         fit,
-        least: best - NATS - (UNEXPLAINED + doubt.more) * best.abs(),
+        least: doubt.least(best),
     };
     let (rate, depth) = (fit.bucket.rate, fit.bucket.depth);
     let least_depth_reach = LEAST_DEPTH_REACH + PACKET / depth;

@@ -14,8 +14,8 @@ const IN_A_ROW: usize = 5;
 const AT_ONCE: u64 = 8;
 
 /// The time in which one loss was repaired a round trip. Nothing may be lost meanwhile: then it is
-/// the network that slows the sender down.
-pub fn slow_repairs(sent: &[Sent]) -> Nanos {
+/// the network that slows the sender down. `away`: the least round-trip time between the capture and the sender.
+pub fn slow_repairs(sent: &[Sent], away: Nanos) -> Nanos {
     let (mut sum, mut row, mut rounds) = (0, 0, 0);
     let counted = |row: Nanos, rounds: usize| if rounds >= IN_A_ROW { row } else { 0 };
     let mut before: Option<&Sent> = None;
@@ -26,7 +26,7 @@ pub fn slow_repairs(sent: &[Sent]) -> Nanos {
         }
         let step = before
             .filter(|before| repairs && before.seq < packet.seq)
-            .and_then(|before| round(before, packet));
+            .and_then(|before| round(before, packet, away));
         match step {
             Some(step) => {
                 row += step;
@@ -43,8 +43,8 @@ pub fn slow_repairs(sent: &[Sent]) -> Nanos {
 }
 
 /// The time between two retransmissions, if the acknowledgement of the first led to the second.
-fn round(first: &Sent, second: &Sent) -> Option<Nanos> {
-    let rtt = first.acked_at.checked_sub(first.at)?;
+fn round(first: &Sent, second: &Sent, away: Nanos) -> Option<Nanos> {
+    let rtt = first.acked_at.checked_sub(first.at)?.saturating_add(away);
     let after = second.at.checked_sub(first.acked_at)?;
-    (first.acked_at != 0 && after <= rtt / AT_ONCE).then_some(second.at - first.at)
+    (first.acked_at != 0 && after.abs_diff(away) <= rtt / AT_ONCE).then_some(second.at - first.at)
 }

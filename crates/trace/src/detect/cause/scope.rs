@@ -9,6 +9,9 @@ use super::fit::{Fit, fit_bucket};
 use super::interval::{Doubt, Interval, intervals};
 use crate::read::Nanos;
 
+#[cfg(test)]
+mod tests;
+
 /// Longer scopes are fitted on the part of this many packets that has the most losses. The bucket is
 /// then replayed over all of them.
 const WINDOW: usize = 1 << 16;
@@ -21,6 +24,11 @@ const LIKELIER: f64 = 100.0;
 /// enough for few bursts that hardly differ to tell a fast shallow bucket from a slow deep one.
 const FAST: f64 = 6e6;
 const MOST_UNCERTAIN: f64 = 3.0;
+/// A capture shows a burst as the sender hands it over, often as a few large packets. Lines on the way spread it, and a fast limiter
+/// gains meanwhile. Which line is not known: these, in bytes a second, are tried.
+const LINES: [f64; 3] = [3.125e9, 1.25e9, 0.625e9];
+/// A full packet in bytes.
+const PACKET: f64 = 1_518.0;
 
 /// Packets that may share a bucket, in the order of their times, and the bucket that fits them best.
 #[derive(Debug)]
@@ -115,13 +123,48 @@ impl Scope {
         *self.intervals.get_or_init(|| {
             let fit = self.fit?;
             let doubt = Doubt::of(fit.bucket.rate, self.episodes, self.all_seen);
-            let (rate, depth) = intervals(densest(&self.arrivals), &fit, doubt);
+            let part = densest(&self.arrivals);
+            let (mut rate, mut depth) = intervals(part, &fit, doubt);
             let ends = if self.all_seen { 1 } else { 2 };
             let is_known = |interval: &Interval| interval.ends >= ends;
-            let is_narrow = rate.high < FAST || rate.high <= MOST_UNCERTAIN * rate.low;
-            (is_known(&rate) && is_narrow).then_some((rate, Some(depth).filter(is_known)))
+            let is_narrow =
+                |rate: &Interval| rate.high < FAST || rate.high <= MOST_UNCERTAIN * rate.low;
+            if rate.high >= FAST && is_known(&rate) && is_narrow(&rate) {
+                for line in LINES {
+                    let Some((spread, other)) = behind_line(part, &fit, line) else {
+                        continue;
+                    };
+                    if doubt.allows(&other, &fit) {
+                        let (other_rate, other_depth) = intervals(&spread, &other, doubt);
+                        rate = rate.with(other_rate);
+                        depth = depth.with(other_depth);
+                    }
+                }
+            }
+            (is_known(&rate) && is_narrow(&rate)).then_some((rate, Some(depth).filter(is_known)))
         })
     }
+}
+
+/// Packets as they leave a line that sends this many bytes a second, and the bucket that fits them best. `None` where the line
+/// spreads no burst so far that the given bucket would gain a packet by it.
+fn behind_line(arrivals: &[Arrival], fit: &Fit, line: f64) -> Option<(Vec<Arrival>, Fit)> {
+    let mut free = 0;
+    let mut latest = 0;
+    let spread: Vec<Arrival> = arrivals
+        .iter()
+        .map(|&arrival| {
+            let at = arrival.at.max(free);
+            free = at.saturating_add((f64::from(arrival.weight) / line * 1e9) as Nanos);
+            latest = latest.max(at - arrival.at);
+            Arrival { at, ..arrival }
+        })
+        .collect();
+    if latest as f64 / 1e9 * fit.bucket.rate < PACKET {
+        return None;
+    }
+    let other = fit_bucket(&spread, &[fit.bucket.start])?;
+    Some((spread, other))
 }
 
 /// The part of [`WINDOW`] packets that has the most losses, in steps of half of it.

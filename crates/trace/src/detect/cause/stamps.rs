@@ -38,6 +38,8 @@ pub(super) struct Met {
 /// What packets waited for at least, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Waited {
+    /// What one in ten did not exceed.
+    pub lower: f64,
     /// The median packet.
     pub median: f64,
     /// What one in ten exceeded.
@@ -95,6 +97,7 @@ impl Stamps {
             *waits.select_nth_unstable(place).1 as f64 / 1e9
         };
         let waited = Waited {
+            lower: at(1),
             median: at(5),
             upper: at(9),
         };

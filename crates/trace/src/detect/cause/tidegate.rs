@@ -164,7 +164,7 @@ impl Kept {
                 number,
                 summary: *summary,
                 held: Held {
-                    repairing: slow_repairs(transfer.sent),
+                    repairing: slow_repairs(transfer.sent, transfer.path.away()),
                     starved: 0,
                 },
                 shift,

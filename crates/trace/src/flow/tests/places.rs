@@ -167,6 +167,37 @@ fn at_the_receiver_round_trips_end_with_data_that_echo_a_timestamp() {
     assert_eq!(kept.tally.idle, 0);
 }
 
+/// For how long a window of some packets limited a sender that keeps four packets in flight, at a receiver 40 ms away that
+/// acknowledges each, and how long it took from the first packet that echoes a timestamp to the last.
+fn limited_at_the_receiver(window: u32) -> (u64, u64) {
+    let mut talk = between(40 * MS, MS / 10);
+    talk.window = (window * SHORT) as u16;
+    for n in 0..20u32 {
+        let (round, place) = (n / 4, n % 4);
+        let at = 100 + 40 * round + 2 * place;
+        let stamped = |frame, echo| TcpFrame {
+            timestamps: Some(Timestamps { value: at, echo }),
+            ..frame
+        };
+        let data = stamped(talk.data(n * SHORT, SHORT), at - 40);
+        talk.put(u64::from(at) * MS, data);
+        let ack = stamped(talk.acking((n + 1) * SHORT), at);
+        talk.put(u64::from(at) * MS + MS / 10, ack);
+    }
+    let found = talk.end();
+    let kept = found.response();
+    assert_eq!(kept.path.vantage(), Vantage::Receiver);
+    (kept.tally.window_limited, (160 + 6 - 40) * MS)
+}
+
+#[test]
+fn at_the_receiver_a_window_limits_that_each_acknowledgement_opens() {
+    let (limited, time) = limited_at_the_receiver(4);
+    assert_eq!(limited, time);
+    // One packet more would have been allowed.
+    assert_eq!(limited_at_the_receiver(6).0, 0);
+}
+
 #[test]
 fn data_that_come_right_behind_their_acknowledgement_are_sent_once() {
     let mut talk = Talk::begun();
