@@ -45,7 +45,7 @@ const LOWER: [(Cause, f64, f64, f64); 6] = [
     (Cause::Policer, 0.98, 0.95, 0.9),
     (Cause::Queue, 0.97, 0.8, 0.8),
     (Cause::Queue, 0.9, 0.9, 0.8),
-    (Cause::RandomLoss, 0.9, 0.7, 0.7),
+    (Cause::RandomLoss, 0.9, 0.65, 0.7),
     (Cause::Application, 0.95, 0.85, 0.9),
     (Cause::Sender, 0.9, 0.9, 0.8),
 ];
