@@ -87,12 +87,34 @@ static __always_inline void crowd_advance(struct limiter *s, u32 active, u64 now
 	crowd->generation = generation;
 }
 
-// The bit of a flow in a generation.
-static __always_inline u32 crowd_bit(u32 flow, u32 generation)
+// The hash of a flow in a generation. Its halves choose two bits.
+static __always_inline u32 crowd_hash(u16 flow, u32 generation)
 {
 	u32 hash = (flow ^ generation * 0x9e3779b9) * 0x85ebca6b;
-	hash = (hash ^ hash >> 15) * 0xc2b2ae35;
+	return (hash ^ hash >> 15) * 0xc2b2ae35;
+}
+
+static __always_inline u32 crowd_bit(u32 hash)
+{
 	return (u64)hash * SEEN >> 32;
+}
+
+static __always_inline u64 crowd_seen(const u64 *seen, u32 hash)
+{
+	u32 one = crowd_bit(hash), two = crowd_bit(hash << 16 | hash >> 16), word_one = one >> 6, word_two = two >> 6;
+	BELOW(word_one, SEEN / 64);
+	BELOW(word_two, SEEN / 64);
+	return seen[word_one] >> (one & 63) & seen[word_two] >> (two & 63) & 1;
+}
+
+// A flow has no queue now.
+static __always_inline void crowd_see(u64 *seen, u32 hash)
+{
+	u32 one = crowd_bit(hash), two = crowd_bit(hash << 16 | hash >> 16), word_one = one >> 6, word_two = two >> 6;
+	BELOW(word_one, SEEN / 64);
+	BELOW(word_two, SEEN / 64);
+	seen[word_one] |= 1ULL << (one & 63);
+	seen[word_two] |= 1ULL << (two & 63);
 }
 
 // A flow has this queue for its own from now on.
@@ -118,19 +140,15 @@ static __always_inline u32 first_from(u32 set, u32 from)
 static __always_inline u32 crowd_place(struct limiter *s, u32 flow, u64 now, u32 set, u32 active, u32 first, u32 queues)
 {
 	struct crowd *crowd = &s->crowd;
-	u32 lately = crowd_bit(flow, crowd->generation), before = crowd_bit(flow, crowd->generation - 1);
-	u32 word_now = lately >> 6, word_then = before >> 6;
-	BELOW(word_now, SEEN / 64);
-	BELOW(word_then, SEEN / 64);
-	u64 *word = &crowd->seen[0][word_now];
-	u64 seen = *word >> (lately & 63) | crowd->seen[1][word_then] >> (before & 63);
-	*word |= 1ULL << (lately & 63);
+	u32 lately = crowd_hash(flow, crowd->generation), before = crowd_hash(flow, crowd->generation - 1);
+	u64 seen = crowd_seen(crowd->seen[0], lately) | crowd_seen(crowd->seen[1], before);
+	crowd_see(crowd->seen[0], lately);
 	u32 floods = crowd->flooded & set;
 	if (!floods)
 		return NONE;
 	u32 crowded = first_from(floods, first + drawn(0, now, queues)), home = first + ((u64)flow * queues >> 32);
-	u32 others = set & ~(1U << (crowded & 31)) & ((u32)(seen & 1) - 1);
-	// So it is for most flows of a flood: they were not seen before.
+	u32 others = set & ~(1U << (crowded & 31)) & ((u32)seen - 1);
+	// So it is for most flows of a flood: they were seen before.
 	if (!others) {
 		own(s, 0, crowded, 0);
 		return crowded;
@@ -145,6 +163,8 @@ static __always_inline u32 crowd_place(struct limiter *s, u32 flow, u64 now, u32
 		loses = least(loses, rank | (u64)(~others >> queue & 1) << 62);
 	}
 	u32 queue = loses & 31;
+	u16 loser = s->owners[queue >> 2 & 7] >> (queue & 3) * 16;
+	crowd_see(crowd->seen[0], crowd_hash(loser, crowd->generation));
 	own(s, flow, queue, 1);
 	return queue;
 }

@@ -87,7 +87,7 @@ struct queue {
 
 // Flows that flood the queues, see crates/limiter/src/phantom/crowd.rs.
 struct crowd {
-	u64 seen[2][SEEN / 64];	// a bit for the hash of each flow without a queue, lately and before
+	u64 seen[2][SEEN / 64];	// two bits for the hash of each flow without a queue, lately and before
 	u32 dropped[FEW];	// bytes of each queue in this generation
 	u32 flooded;	// a bit for each queue that dropped half of what it accepted in the one before
 	u32 generation;

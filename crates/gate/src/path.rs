@@ -181,6 +181,8 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If they cannot be read.
     fn unknown(&self) -> Result<Others, PathError>;
+    /// Begins what takes long and these attachments will need, beside the steps before them. If it fails, attaching reports it.
+    fn prepare(&mut self, _attachments: &[Attachment]) {}
     /// Attaches to an interface.
     ///
     /// # Errors

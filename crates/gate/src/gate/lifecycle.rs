@@ -60,6 +60,7 @@ impl<D: DataPath> Gate<D> {
         let made = D::create(&config.pins, &settings)
             .map_err(|source| path_error(&config.pins, source))
             .and_then(|mut path| {
+                path.prepare(&next.attachments);
                 let changes = change::changes(&empty, &next, &[], true);
                 match apply(&mut path, &next, &changes) {
                     Ok(()) => Ok(path),

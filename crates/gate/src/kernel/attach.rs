@@ -63,7 +63,7 @@ fn failed(what: &'static str, attachment: &Attachment) -> impl Fn(io::Error) -> 
     }
 }
 
-fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
+pub(super) fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
     let ethernet = sys::is_ethernet(&attachment.interface)
         .map_err(failed("reading the link layer", attachment))?;
     Ok(match (attachment.hook, attachment.direction, ethernet) {

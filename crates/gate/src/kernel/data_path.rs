@@ -140,6 +140,10 @@ impl DataPath for Kernel {
             .collect())
     }
 
+    fn prepare(&mut self, attachments: &[Attachment]) {
+        self.prepare(attachments);
+    }
+
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
         match self.attach(attachment) {
             // It is attached already, perhaps by a process that was killed.

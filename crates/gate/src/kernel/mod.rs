@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -53,6 +54,8 @@ pub struct Kernel {
     directory: Directory,
     registry: Registry,
     tc: TcKind,
+    /// Programs that are being loaded.
+    loading: Option<JoinHandle<()>>,
 }
 
 impl Kernel {
@@ -113,6 +116,7 @@ impl Kernel {
             pages: Vec::new(),
             maps,
             tc: TcKind::default(),
+            loading: None,
         };
         kernel.find_pages()?;
         Ok(kernel)
@@ -456,11 +460,37 @@ impl Kernel {
         })
     }
 
+    /// Begins to load the programs of these attachments in a thread: the kernel takes half a second to verify one.
+    fn prepare(&mut self, attachments: &[Attachment]) {
+        let mut names: Vec<_> = attachments
+            .iter()
+            .filter_map(|attachment| attach::program_of(attachment).ok())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let pins = self.pins.clone();
+        self.wait();
+        self.loading = Some(thread::spawn(move || {
+            for name in names {
+                // `attach` tries it again, and reports why it fails.
+                let _ = load::program(&pins, name);
+            }
+        }));
+    }
+
+    /// Waits for the programs that are being loaded.
+    fn wait(&mut self) {
+        if let Some(loading) = self.loading.take() {
+            let _ = loading.join();
+        }
+    }
+
     /// Attaches to an interface.
     ///
     /// # Errors
     /// If there is no such interface, or it is attached already, or the kernel refuses.
     pub fn attach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
+        self.wait();
         let result = attach::attach(&self.pins, attachment, self.tc, self.directory.beside);
         // Packets from subscribers can be told by where they come in.
         if attachment.direction == Direction::Up
@@ -502,7 +532,8 @@ impl Kernel {
     ///
     /// # Errors
     /// If something cannot be detached or unpinned. The rest is removed.
-    pub fn remove(self) -> Result<(), KernelError> {
+    pub fn remove(mut self) -> Result<(), KernelError> {
+        self.wait();
         Self::clear(&self.pins)
     }
 

@@ -51,6 +51,12 @@ struct Lengths {
     links: u8,
 }
 
+impl Lengths {
+    fn is_empty(&self) -> bool {
+        self.ipv4.is_empty() && self.ipv6.is_empty() && self.links == 0
+    }
+}
+
 /// An entry of a map of seats.
 struct Entry {
     map: &'static str,
@@ -227,15 +233,15 @@ impl Directory {
     ) -> Result<(), MapsError> {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
         let before = self.lengths();
+        // As at the start of a gate. Matches differ, so none of their entries is there.
+        let is_first = before[direction as usize].is_empty();
         for (_, seat) in seats {
             self.bind(maps, seat)?;
         }
         for (matched, seat) in seats {
             for entry in Self::entries(matched, direction) {
-                let there = maps.lookup(entry.map, &entry.key)?;
-                if there.is_none()
-                    && let Some(count) = self.count(&entry)
-                {
+                let is_new = is_first || maps.lookup(entry.map, &entry.key)?.is_none();
+                if is_new && let Some(count) = self.count(&entry) {
                     *count += 1;
                 }
                 let (keys, values, count) = batches.entry(entry.map).or_default();

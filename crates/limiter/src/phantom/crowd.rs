@@ -3,14 +3,15 @@
 //! Once a queue drops half of what it accepts, flows without a queue share that one: so they do not crowd the queues
 //! of senders that answer to drops. Only a flow that was not among them lately gets another queue, as a new one does
 //! or one that waits for a retransmission timeout: an empty queue, or else one that floods, or else the one that
-//! accepted least.
+//! accepted least. The flow that had this queue counts as seen among those without one: else it would take another
+//! one's queue with its next packet, and so on, until this came to the flow that had just begun or come back.
 
 use super::draw::{drawn, fraction};
 use crate::Nanos;
 
 /// Most queues of a policy that has this: data paths keep it in the place of the others.
 pub(super) const QUEUES: usize = 16;
-/// Bits for flows without a queue: of 256 such flows, one in seven has another flow's bit.
+/// Bits for flows without a queue, two for each: with 256 such flows, one in twelve others is taken for one of them.
 const BITS: u16 = 1536;
 const WORDS: usize = BITS as usize / 64;
 /// A generation is of 2^28 ns, which are 0.27 s.
@@ -27,7 +28,7 @@ pub(super) struct Crowd {
     flooded: u32,
     /// Bytes that each queue dropped in this generation.
     dropped: [u32; QUEUES],
-    /// A bit for the hash of each flow without a queue in this generation, and in the one before.
+    /// Two bits for the hash of each flow without a queue in this generation, and in the one before.
     seen: [[u64; WORDS]; 2],
 }
 
@@ -84,9 +85,8 @@ impl Crowd {
         (first, queues): (u16, u16),
         accepted: impl Fn(u16) -> Option<u64>,
     ) -> Option<(u16, bool)> {
-        let new = !self.was_seen(flow, 1) & !self.was_seen(flow, 0);
-        let (word, bit) = self.bit(flow, 0);
-        self.seen[0][word] |= bit;
+        let new = !self.was_seen(flow as u16, 1) & !self.was_seen(flow as u16, 0);
+        self.see(flow as u16);
         let floods = |&queue: &u16| self.flooded >> queue & 1 == 1;
         let from = |start: u16| (start..first + queues).chain(first..start);
         let crowded = from(first + fraction(drawn(0, now), queues)).find(floods)?;
@@ -102,17 +102,28 @@ impl Crowd {
         }
     }
 
-    /// Where the bit of a flow is, this many generations ago. Each one has another hash, so that no flow is taken for
-    /// another one for long.
-    fn bit(&self, flow: u32, ago: u32) -> (usize, u64) {
-        let salt = self.generation.wrapping_sub(ago).wrapping_mul(0x9e37_79b9);
-        let hash = (flow ^ salt).wrapping_mul(0x85eb_ca6b);
-        let bit = fraction((hash ^ hash >> 15).wrapping_mul(0xc2b2_ae35), BITS);
-        (usize::from(bit >> 6), 1 << (bit & 63))
+    /// A flow has no queue now. The half of its hash that owners are known by is enough.
+    pub(super) fn see(&mut self, flow: u16) {
+        for (word, bit) in self.bits(flow, 0) {
+            self.seen[0][word] |= bit;
+        }
     }
 
-    fn was_seen(&self, flow: u32, ago: u32) -> bool {
-        let (word, bit) = self.bit(flow, ago);
-        self.seen[ago as usize][word] & bit != 0
+    /// Where the bits of a flow are, this many generations ago. Each one has another hash, so that no flow is taken for
+    /// another one for long.
+    fn bits(&self, flow: u16, ago: u32) -> [(usize, u64); 2] {
+        let salt = self.generation.wrapping_sub(ago).wrapping_mul(0x9e37_79b9);
+        let hash = (u32::from(flow) ^ salt).wrapping_mul(0x85eb_ca6b);
+        let hash = (hash ^ hash >> 15).wrapping_mul(0xc2b2_ae35);
+        [hash, hash.rotate_left(16)].map(|hash| {
+            let bit = fraction(hash, BITS);
+            (usize::from(bit >> 6), 1 << (bit & 63))
+        })
+    }
+
+    fn was_seen(&self, flow: u16, ago: u32) -> bool {
+        let seen = &self.seen[ago as usize];
+        let bits = self.bits(flow, ago);
+        bits.iter().all(|&(word, bit)| seen[word] & bit != 0)
     }
 }

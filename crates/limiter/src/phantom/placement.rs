@@ -66,8 +66,10 @@ impl<const QUEUES: usize> Placement<QUEUES> {
         }
         let among = (class.first, class.queues);
         if flood && let Some((queue, own)) = self.crowd.place(now, packet.flow, among, &accepted) {
-            self.owners[usize::from(queue)] = if own { packet.flow as u16 } else { 0 };
+            let owner = if own { packet.flow as u16 } else { 0 };
+            let before = std::mem::replace(&mut self.owners[usize::from(queue)], owner);
             if own {
+                self.crowd.see(before);
                 self.crowd.forget(queue);
             }
             return queue;
