@@ -174,6 +174,12 @@ impl Packets {
         &self.slots[id.0 as usize]
     }
 
+    /// The packet behind it in its list.
+    #[inline]
+    pub fn behind(&self, id: PacketId) -> Option<&Packet> {
+        self.slots.get(self.get(id).next.0 as usize)
+    }
+
     /// The packet, to be changed.
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {

@@ -171,6 +171,36 @@ video.traffic.rule = ["throughput", "bola"]
 web.traffic.http = ["http/1.1", "h2"]
 "#;
 
+/// More flows than are in the tests above: the calendar of deadlines has a form for few, for some and for many.
+const MANY: &str = r#"
+duration = "1500ms"
+sample = "100ms"
+[[element]]
+name = "link"
+kind = "link"
+rate = "100mbit"
+queue = "200kB"
+[[element]]
+name = "way"
+kind = "delay"
+delay = "70ms"
+[[flow]]
+name = "f"
+cc = ["cubic", "bbr", "reno"]
+rtt = "1ms..150ms"
+start = "0s..300ms"
+traffic = ["bulk", { kind = "on-off", mean = "60kB", pause = "200ms" }]
+path = ["link"]
+[[flow]]
+name = "far"
+count = 3
+rtt = "20ms"
+path = ["link"]
+back = ["way"]
+[sweep]
+f.count = [40, 400]
+"#;
+
 /// FNV-1a.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
@@ -241,6 +271,7 @@ fn scenarios_come_to_the_same_on_every_machine() {
         ("limiters", LIMITERS),
         ("traffic", TRAFFIC),
         ("applications", APPLICATIONS),
+        ("many", MANY),
     ];
     let found: String = scenarios.map(|(name, text)| outcomes(name, text)).concat();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reproducible.txt");

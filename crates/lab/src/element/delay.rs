@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use crate::packet::PacketId;
 use crate::random::Random;
@@ -14,23 +14,40 @@ mod tests;
 #[derive(Debug)]
 pub struct Delay {
     delay: Nanos,
-    /// Standard deviation of a normal distribution, of which only the positive values are used.
-    jitter: f64,
-    random: Random,
     under_way: VecDeque<(Nanos, PacketId)>,
+    /// Few delays have it, and each flow may have two delays.
+    jitter: Option<Box<Jitter>>,
+}
+
+#[derive(Debug)]
+struct Jitter {
+    /// Standard deviation of a normal distribution, of which only the positive values are used.
+    deviation: f64,
+    random: Random,
     /// When the last packet arrives.
     last: Nanos,
 }
 
 impl Delay {
     /// A way that takes this long.
-    pub fn new(delay: Nanos, jitter: Nanos, random: Random) -> Self {
+    pub fn constant(delay: Nanos) -> Self {
         Self {
             delay,
-            jitter: jitter as f64,
-            random,
             under_way: VecDeque::new(),
+            jitter: None,
+        }
+    }
+
+    /// A way that takes at least this long.
+    pub fn varying(delay: Nanos, jitter: Nanos, random: Random) -> Self {
+        let jitter = (jitter > 0).then_some(Jitter {
+            deviation: jitter as f64,
+            random,
             last: 0,
+        });
+        Self {
+            jitter: jitter.map(Box::new),
+            ..Self::constant(delay)
         }
     }
 
@@ -38,11 +55,11 @@ impl Delay {
     #[inline]
     pub fn offer(&mut self, now: Nanos, id: PacketId) {
         let mut due = now.saturating_add(self.delay);
-        if self.jitter > 0.0 {
-            due = due.saturating_add((self.random.normal().abs() * self.jitter) as Nanos);
+        if let Some(jitter) = &mut self.jitter {
+            let more = jitter.random.normal().abs() * jitter.deviation;
             // It waits for the one before it.
-            due = due.max(self.last);
-            self.last = due;
+            due = due.saturating_add(more as Nanos).max(jitter.last);
+            jitter.last = due;
         }
         self.under_way.push_back((due, id));
     }
@@ -61,6 +78,13 @@ impl Delay {
     #[inline]
     pub fn next(&self) -> Option<PacketId> {
         self.under_way.front().map(|&(_, id)| id)
+    }
+
+    /// Asks for the memory of the next one's entry, and of the place for another.
+    #[inline]
+    pub fn prefetch(&self) {
+        let ends = [self.under_way.front(), self.under_way.back()];
+        ends.into_iter().flatten().for_each(prefetch_all);
     }
 
     /// When the next one arrives.

@@ -41,6 +41,12 @@ impl DropTail {
         self.queue.pop(packets, Packet::frame_length)
     }
 
+    /// The next packet to be sent, which stays.
+    #[inline]
+    pub fn first(&self) -> Option<PacketId> {
+        self.queue.first()
+    }
+
     /// Bytes waiting.
     pub fn bytes(&self) -> u64 {
         self.queue.bytes()

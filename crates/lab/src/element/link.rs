@@ -169,6 +169,15 @@ impl Link {
         self.sending
     }
 
+    /// The packet that will be sent after it, if the queue knows it already.
+    #[inline]
+    pub fn waiting(&self) -> Option<PacketId> {
+        match &self.queue {
+            Queue::DropTail(queue) => queue.first(),
+            _ => None,
+        }
+    }
+
     /// When the packet that is being sent will have been sent.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {

@@ -34,9 +34,9 @@ pub enum Element {
     /// Has a rate and a queue.
     Link(Box<link::Link>),
     /// Loses packets.
-    Loss(loss::Loss),
+    Loss(Box<loss::Loss>),
     /// Changes their order.
-    Reorder(reorder::Reorder),
+    Reorder(Box<reorder::Reorder>),
     /// Limits a rate.
     Limiter(Box<limiter::Limiter>),
     /// Limits a rate with the code of another program.
@@ -60,7 +60,7 @@ impl Element {
         let element = &plan.elements[index];
         Ok(match &element.kind {
             ElementKind::Delay { delay, jitter } => {
-                Self::Delay(delay::Delay::new(*delay, *jitter, random))
+                Self::Delay(delay::Delay::varying(*delay, *jitter, random))
             }
             ElementKind::Link { rate, queue } => {
                 Self::Link(Box::new(link::Link::new(*rate, queue, wires, random)))
@@ -69,10 +69,10 @@ impl Element {
                 capacity, queue, wires, random,
             ))),
             ElementKind::Loss { probability, burst } => {
-                Self::Loss(loss::Loss::new(*probability, *burst, random))
+                Self::Loss(Box::new(loss::Loss::new(*probability, *burst, random)))
             }
             ElementKind::Reorder { probability, by } => {
-                Self::Reorder(reorder::Reorder::new(*probability, *by, random))
+                Self::Reorder(Box::new(reorder::Reorder::new(*probability, *by, random)))
             }
             ElementKind::Limiter { .. } => {
                 Self::Limiter(Box::new(limiter::Limiter::new(plan, index, wires)?))
@@ -147,6 +147,15 @@ impl Element {
         match self {
             Self::Delay(delay) => delay.next(),
             Self::Link(link) => link.sending(),
+            _ => None,
+        }
+    }
+
+    /// The held packet that leaves after that one, if that is known.
+    #[inline]
+    pub fn after_next(&self) -> Option<PacketId> {
+        match self {
+            Self::Link(link) => link.waiting(),
             _ => None,
         }
     }

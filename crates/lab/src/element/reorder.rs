@@ -4,7 +4,7 @@ use tidegate_limiter::Nanos;
 
 use super::delay::Delay;
 use crate::packet::PacketId;
-use crate::random::{Owner, Random};
+use crate::random::Random;
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,7 @@ impl Reorder {
         Self {
             probability,
             random,
-            // Without jitter it draws nothing.
-            detour: Delay::new(by, 0, Random::new(0, Owner::Element(0))),
+            detour: Delay::constant(by),
         }
     }
 

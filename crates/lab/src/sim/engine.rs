@@ -164,55 +164,87 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Asks for the memory that the next actions need: of the next one all that is known, and where that begins of those
-    /// of which one follows it.
+    /// Asks for the memory that the next actions need, in the order in which one part leads to the next.
     #[inline]
     fn fetch_ahead(&self) {
-        for (place, actor) in self.timers.soon().enumerate() {
-            let Some(stage) = self.stages.get(actor) else {
-                let index = actor - self.stages.len();
-                let Some(flow) = self.flows.get(index / ACTORS) else {
-                    continue;
-                };
-                if place > 0 {
-                    prefetch_all(flow);
-                } else {
-                    let side = if index % ACTORS == 1 {
-                        Side::Client
-                    } else {
-                        Side::Server
-                    };
-                    flow.ends.prefetch(side);
-                }
-                continue;
-            };
-            // Two delays follow the plan's elements for each flow that has one.
-            let owner = actor.checked_sub(self.plan.elements.len());
-            let owner = owner.and_then(|delay| self.flows.get(delay / 2));
-            if place > 0 {
-                prefetch_all(stage);
-                owner.inspect(|flow| prefetch_all(*flow));
-                continue;
-            }
-            let Some(id) = stage.element.next() else {
-                continue;
-            };
-            prefetch_all(self.packets.get(id));
-            match owner {
-                Some(flow) if actor % 2 != self.plan.elements.len() % 2 => {
-                    flow.ends.prefetch(Side::Server);
-                }
-                Some(_) => {}
-                None => {
-                    let packet = self.packets.get(id);
-                    let flow = &self.flows[packet.flow as usize];
-                    let side = if packet.forward {
-                        Side::Client
-                    } else {
-                        Side::Server
-                    };
-                    flow.ends.prefetch(side);
-                }
+        if let Some(actor) = self.timers.ahead(10) {
+            self.fetch_flow(self.owner(actor));
+        }
+        if let Some(actor) = self.timers.ahead(6) {
+            self.fetch_end(actor);
+        }
+        let Some(actor) = self.timers.ahead(3) else {
+            return;
+        };
+        let Some(stage) = self.stages.get(actor) else {
+            return;
+        };
+        let Some(id) = stage.element.next() else {
+            return;
+        };
+        prefetch_all(self.packets.get(id));
+    }
+
+    /// The flow that an end, an application or a delay belongs to; an element belongs to none.
+    #[inline]
+    fn owner(&self, actor: usize) -> Option<usize> {
+        if actor >= self.stages.len() {
+            return Some((actor - self.stages.len()) / ACTORS);
+        }
+        // Two delays follow the plan's elements for each flow that has one.
+        let delay = actor.checked_sub(self.plan.elements.len())?;
+        (self.stages.len() - self.plan.elements.len() == 2 * self.flows.len()).then_some(delay / 2)
+    }
+
+    /// Asks for where a flow begins, and its delays.
+    #[inline]
+    fn fetch_flow(&self, index: Option<usize>) {
+        let Some((index, flow)) = index.and_then(|index| Some((index, self.flows.get(index)?)))
+        else {
+            return;
+        };
+        prefetch_all(flow);
+        let delays = self.plan.elements.len() + 2 * index;
+        for delay in delays..delays + 2 {
+            self.stages.get(delay).inspect(|stage| prefetch_all(*stage));
+            self.timers.prefetch(delay);
+        }
+        self.timers.prefetch(self.stages.len() + ACTORS * index);
+        self.timers.prefetch(self.stages.len() + ACTORS * index + 1);
+    }
+
+    /// Asks for the end that will act, and for what its flow's delays hold.
+    #[inline]
+    fn fetch_end(&self, actor: usize) {
+        let Some(index) = self.owner(actor) else {
+            return;
+        };
+        let side = match actor.checked_sub(self.stages.len()) {
+            Some(end) if end % ACTORS == 1 => Side::Client,
+            None if actor % 2 == self.plan.elements.len() % 2 => return self.fetch_delays(index),
+            _ => Side::Server,
+        };
+        self.fetch_side(index, side);
+    }
+
+    #[inline]
+    fn fetch_side(&self, index: usize, side: Side) {
+        let Some(flow) = self.flows.get(index) else {
+            return;
+        };
+        flow.ends.prefetch(side);
+        self.fetch_delays(index);
+    }
+
+    #[inline]
+    fn fetch_delays(&self, index: usize) {
+        for route in &self.flows[index].route {
+            route.first().inspect(|stage| prefetch_all(*stage));
+        }
+        let delays = self.plan.elements.len() + 2 * index;
+        for stage in self.stages.iter().skip(delays).take(2) {
+            if let Element::Delay(delay) = &stage.element {
+                delay.prefetch();
             }
         }
     }
@@ -226,11 +258,18 @@ impl<'a> Engine<'a> {
             }
             self.count_drops(actor);
             self.set_stage(actor);
-            if actor < self.plan.elements.len()
-                && let Some(id) = self.stages[actor].element.next()
-            {
+            if actor < self.plan.elements.len() && self.flows.len() >= MANY {
+                let element = &self.stages[actor].element;
                 // It arrives when it has been sent.
-                prefetch_all(&self.flows[self.packets.get(id).flow as usize]);
+                if let Some(id) = element.next() {
+                    self.fetch_side(self.packets.get(id).flow as usize, Side::Client);
+                }
+                if let Some(id) = element.after_next() {
+                    self.fetch_flow(Some(self.packets.get(id).flow as usize));
+                    self.packets
+                        .behind(id)
+                        .inspect(|packet| prefetch_all(*packet));
+                }
             }
             return;
         }

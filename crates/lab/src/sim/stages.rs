@@ -7,7 +7,6 @@ use crate::element::Element;
 use crate::element::delay::Delay;
 use crate::packet::wire::Wire;
 use crate::plan::{FlowPlan, Plan};
-use crate::random::{Owner, Random};
 use crate::record::ElementRecord;
 
 /// An element with its counts.
@@ -64,8 +63,7 @@ impl Stages {
 /// way. It is placed after taps at the very front: they are beside the server and see what it sees.
 fn route(plan: &Plan, flow: &FlowPlan, stages: &mut Vec<Stage>) -> [Box<[u32]>; 2] {
     let mut delay = |delay| {
-        let random = Random::new(plan.seed, Owner::Element(stages.len()));
-        stages.push(Stage::new(Element::Delay(Delay::new(delay, 0, random))));
+        stages.push(Stage::new(Element::Delay(Delay::constant(delay))));
         stages.len() - 1
     };
     let half = flow.delay / 2;

@@ -6,7 +6,7 @@ use crate::tcp::Segment;
 const MS: Nanos = 1_000_000;
 
 fn delays(jitter: Nanos) -> Vec<Nanos> {
-    let mut delay = Delay::new(20 * MS, jitter, Random::new(3, Owner::Element(0)));
+    let mut delay = Delay::varying(20 * MS, jitter, Random::new(3, Owner::Element(0)));
     let mut packets = Packets::default();
     let mut got = Vec::new();
     for number in 0..20_000 {

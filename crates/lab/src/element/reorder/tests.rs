@@ -1,5 +1,6 @@
 use super::*;
 use crate::packet::{Packet, Packets};
+use crate::random::Owner;
 use crate::tcp::Segment;
 
 #[test]

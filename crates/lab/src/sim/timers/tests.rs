@@ -27,15 +27,26 @@ fn a_later_time_does_not_move_an_earlier_one() {
 }
 
 proptest! {
+    /// Times are multiples of a unit: within a slot, over several slots, or beyond all of them. They go on from the time
+    /// that was reached, or are anywhere.
     #[test]
-    fn it_is_a_sorted_set(steps in prop::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..400)) {
-        let mut timers = Timers::new(40);
+    fn it_is_a_sorted_set(
+        steps in prop::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..400),
+        bits in 0u32..32,
+        actors in prop::sample::select(vec![FEW, FEW + 1, MANY]),
+        onward in any::<bool>(),
+    ) {
+        let mut timers = Timers::new(actors);
         let mut model: BTreeSet<(Nanos, usize, usize)> = BTreeSet::new();
+        let mut now = 0;
         for (step, (actor, at, take)) in steps.into_iter().enumerate() {
+            prop_assert_eq!(timers.first(), model.first().map(|&(at, ..)| at));
             if take {
                 let first = model.pop_first();
+                now = first.map_or(now, |(at, ..)| at);
                 prop_assert_eq!(timers.next(), first.map(|(at, _, actor)| (at, actor)));
             } else {
+                let at = (at << bits) + if onward { now } else { 0 };
                 timers.at_latest(actor, at);
                 let present = model.iter().find(|entry| entry.2 == actor).copied();
                 if present.is_none_or(|entry| at < entry.0) {
