@@ -1,11 +1,20 @@
 // The page in a real browser, beside the command line: the same captures, the same words and numbers.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, explain, open, program, root, saved, staged, onPage as withPage } from "./serve.mjs";
+import {
+  accessible,
+  explain,
+  open,
+  program,
+  root,
+  saved,
+  staged,
+  temporary,
+  onPage as withPage,
+} from "./serve.mjs";
 
 const corpus = (name) => resolve(root, "corpus", name);
 const POLICED = corpus("policed-1500kbit/policed-1500kbit.pcap.xz");
@@ -76,7 +85,7 @@ test("a transfer's story has the sentences of tidegate explain", async () => {
 });
 
 test("bad captures get the line of the command line, and the page goes on", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "tidegate-page-"));
+  const folder = temporary("page");
   const plain = execFileSync("xz", ["-dc", POLICED], { maxBuffer: 1 << 28 });
   const bad = {
     "text.pcap": Buffer.from("This is a text, and no capture."),

@@ -1,11 +1,10 @@
 // Two captures of one transfer, and what many transfers say together: as the command line says it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, open, program, root, saved, staged, onPage as withPage } from "./serve.mjs";
+import { accessible, open, program, root, saved, staged, temporary, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -35,7 +34,7 @@ rtt = "0ms"
 path = ["front", "gate", "way", "back"]
 back = ["back", "way", "front"]
 `;
-const folder = mkdtempSync(join(tmpdir(), "tidegate-two-"));
+const folder = temporary("two");
 const FRONT = join(folder, "front.pcap");
 const BACK = join(folder, "back.pcap");
 

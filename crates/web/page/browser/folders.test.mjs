@@ -1,14 +1,13 @@
 // Captures in the folders of `tidegate web`: read by the program, shown by the same page, with the same numbers as in the browser.
 import assert from "node:assert/strict";
-import { copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, explain, open, root, staged, onPage as withPage } from "./serve.mjs";
+import { accessible, explain, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
-const folder = mkdtempSync(join(tmpdir(), "tidegate-folder-"));
+const folder = temporary("folder");
 
 const stage = staged(() => {
   copyFileSync(POLICED, join(folder, "policed.pcap.xz"));

@@ -1,14 +1,13 @@
 // The view of a gate, on a real one between two devices of a network namespace. As root; skipped elsewhere.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
-import { accessible, browse, onPage, program, root, serve } from "./serve.mjs";
+import { accessible, browse, onPage, program, root, serve, temporary } from "./serve.mjs";
 
 const skip = process.getuid() === 0 ? false : "needs root";
-const folder = mkdtempSync(join(tmpdir(), "tidegate-gate-"));
+const folder = temporary("gate");
 const file = join(folder, "gate.toml");
 const control = join(folder, "state/control.sock");
 

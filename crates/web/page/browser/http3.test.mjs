@@ -2,11 +2,10 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { createHash, X509Certificate } from "node:crypto";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { browse, program } from "./serve.mjs";
+import { browse, program, temporary } from "./serve.mjs";
 
 const openssl = spawnSync("openssl", ["version"]).status === 0;
 const firefox = process.env.PAGE_BROWSER === "firefox-esr";
@@ -30,7 +29,7 @@ async function serve(folder, certificate, key) {
 }
 
 test("Chromium fetches a paced video by HTTP/3", { skip }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "tidegate-http3-"));
+  const folder = temporary("http3");
   const [certificate, key] = [join(folder, ".cert.pem"), join(folder, ".key.pem")];
   const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "9"];
   const name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];

@@ -1,11 +1,10 @@
 // The lab in the browser beside the lab of the command line: the same scenario, the same numbers to the last bit.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, onPage, program, root, saved, staged } from "./serve.mjs";
+import { accessible, onPage, program, root, saved, staged, temporary } from "./serve.mjs";
 
 const folder = resolve(root, "crates/lab/scenarios");
 const examples = readdirSync(folder).map((file) => file.replace(".toml", ""));
@@ -30,7 +29,7 @@ for (const name of examples) {
     // Both run two seconds of each simulation of the one scenario that takes minutes.
     const whole = readFileSync(join(folder, `${name}.toml`), "utf8");
     const text = name === "rate-enforcement" ? whole.replace(/^duration = .*$/m, 'duration = "2s"') : whole;
-    const path = join(mkdtempSync(join(tmpdir(), "tidegate-lab-")), "scenario");
+    const path = join(temporary("lab"), "scenario");
     writeFileSync(path, text);
     const printed = execFileSync(program(), ["lab", "run", "--quiet", "-f", "json", path], {
       encoding: "utf8",
@@ -57,7 +56,7 @@ test("a mistake is named with its place, as the command line names it", async ()
     assert.notEqual(wrong, text);
     await page.fill("textarea", wrong);
     await page.waitForSelector(".scenario .problem");
-    const path = join(mkdtempSync(join(tmpdir(), "tidegate-lab-")), "scenario");
+    const path = join(temporary("lab"), "scenario");
     writeFileSync(path, wrong);
     let said = "";
     try {

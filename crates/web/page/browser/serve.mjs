@@ -1,7 +1,7 @@
 // Starts `tidegate web` and a browser for the tests.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before } from "node:test";
@@ -31,9 +31,16 @@ export async function serve(options = []) {
   return { address, end: () => server.kill() };
 }
 
+/** A new folder for files of this name, which goes when the tests have ended. */
+export function temporary(name) {
+  const folder = mkdtempSync(join(tmpdir(), `tidegate-${name}-`));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 const FIREFOX = process.env.PAGE_BROWSER === "firefox-esr";
 /** Where Firefox puts files that are saved. */
-const downloads = FIREFOX ? mkdtempSync(join(tmpdir(), "tidegate-saved-")) : null;
+const downloads = FIREFOX ? temporary("saved") : null;
 
 /**
  * Starts Chromium, or Firefox where PAGE_BROWSER names it. Firefox takes `preferences`, which say among other things how its system is set;
