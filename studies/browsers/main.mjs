@@ -20,6 +20,7 @@ const { values } = parseArgs({
     senders: { type: "string", default: "bbr,cubic,reno" },
     rules: { type: "string", default: "throughput,bola" },
     downloads: { type: "string", default: "cubic,bbr" },
+    limiters: { type: "string" },
     help: { type: "boolean" },
   },
 });
@@ -29,8 +30,9 @@ if (values.help) {
   --smoke   a minute: one limiter, one video, three pages; fails if anything does not work
   --only    videos or web pages alone
   --runs    how often each video is played
-  --senders, --rules, --downloads  the cases, such as bbr,cubic or bola
-  --again   take what the browser saw in an earlier run, where it is kept, and run the lab alone
+  --senders, --rules, --downloads, --limiters  the cases, such as bbr,cubic or bola or policer,BC-PQP
+  --again   take what the browser saw in an earlier run, where it is kept in target/browsers/seen, all its runs, and run the lab.
+            With more --runs than before, only the others are played
   --update  write the tables into measured-video.txt and measured-web.txt, beside this file
 
 TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
@@ -52,31 +54,29 @@ if (values.only !== "video") {
 }
 const folder = mkdtempSync(join(tmpdir(), "tidegate-browsers-"));
 const place = await open(folder, content);
-/** What the browser saw is kept, since it takes real time. */
+/** Where what the browser saw is kept, since it takes real time. */
+const keptAt = (name) => join(kept, "seen", `${name.replaceAll(" ", "-")}.json`);
+const has = (name) => values.again && existsSync(keptAt(name));
 async function keep(name, make) {
-  const file = join(kept, "seen", `${name.replaceAll(" ", "-")}.json`);
-  if (values.again && existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
+  if (has(name)) return JSON.parse(readFileSync(keptAt(name), "utf8"));
   const seen = await make();
-  writeFileSync(file, JSON.stringify(seen));
+  writeFileSync(keptAt(name), JSON.stringify(seen));
   return seen;
 }
-const common = { program, folder, keep, kept, place, content };
+const only = smoke ? ["BC-PQP"] : values.limiters?.split(",");
+const common = { program, folder, keep, has, kept, place, content, only };
 try {
   if (values.only !== "web") {
     const table = new Table("video");
     const senders = smoke ? ["bbr"] : values.senders.split(",");
     const rules = smoke ? ["throughput"] : values.rules.split(",");
-    const only = smoke ? ["BC-PQP"] : null;
-    await videos({ ...common, length, senders, rules, only, runs: Number(values.runs) }, (row) =>
-      table.video(row),
-    );
+    await videos({ ...common, length, senders, rules, runs: Number(values.runs) }, (row) => table.video(row));
     table.end(update);
   }
   if (values.only !== "video") {
     const table = new Table("web");
     const downloads = smoke ? ["cubic"] : values.downloads.split(",");
-    const only = smoke ? ["BC-PQP"] : null;
-    await pages({ ...common, list, downloads, only }, (row) => table.web(row));
+    await pages({ ...common, list, downloads }, (row) => table.web(row));
     table.end(update);
   }
 } finally {

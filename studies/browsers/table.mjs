@@ -2,13 +2,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+/** How far apart two values may be to count as the same. */
+const SAME = 0.15;
+
 /** A value that divides the sorted ones. */
 export function percentile(values, percent) {
   const sorted = values.filter((value) => value !== undefined && value !== null).sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))];
 }
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const median = (values) => percentile(values, 50);
 const pad = (text, width) => String(text).padEnd(width);
 const number = (value, digits, width = 8) =>
   (Number.isFinite(value) ? value.toFixed(digits) : "-").padStart(width);
@@ -27,34 +30,44 @@ export class Table {
     this.lines.push(line);
   }
 
-  /** A video, in the browser (a mean over runs) and in the lab (a mean over seeds). */
+  /** A video, in the browser and in the lab: medians and ranges of the runs of each. */
   video(row) {
     if (row.work !== undefined) {
       const { rule, work, held } = row;
       this.print(
         `${rule}: on a free line the browser needs ${work} ms to the first picture, and the first quality has ${held} segments.`,
       );
-      this.print("Each pair of columns: Chromium with dash.js in a shell, the lab's model");
       this.print(
-        "rule        sender  limiter           join, s        quality, kbit/s    rebuffering, %       switches          fairness",
+        "Each pair of columns: Chromium with dash.js in a shell, the lab's model; medians, and from the least to the most",
+      );
+      this.print(
+        "rule        sender  limiter                    join, s       quality, kbit/s        rebuffering, %    switches                  fairness",
       );
       return;
     }
     this.rows.push(row);
     const { rule, cc, limiter, browser, lab } = row;
-    const pair = (key, digits, width, factor = 1) =>
-      number(factor * mean(browser.map((run) => run[key])), digits, width) +
-      number(factor * lab[key], digits, width);
-    this.print(
-      pad(rule, 12) +
-        pad(cc, 8) +
-        pad(limiter, 13) +
-        pair("join", 2, 8) +
-        pair("quality", 0, 10) +
-        pair("ratio", 2, 9, 100) +
-        pair("switches", 1, 8) +
-        pair("fairness", 3, 9),
-    );
+    const line = (start, cell) => {
+      const pair = (key, digits, width, factor = 1) => {
+        const of = (runs) =>
+          cell(
+            runs.map((run) => factor * run[key]).sort((a, b) => a - b),
+            digits,
+          );
+        return of(browser).padStart(width) + of(lab).padStart(width);
+      };
+      this.print(
+        pad(start, 33) +
+          pair("join", 2, 11) +
+          pair("quality", 0, 11) +
+          pair("ratio", 2, 11, 100) +
+          pair("switches", 0, 6) +
+          pair("fairness", 3, 13),
+      );
+    };
+    line(pad(rule, 12) + pad(cc, 8) + limiter, (runs, digits) => median(runs).toFixed(digits));
+    const range = (runs, digits) => `${runs[0].toFixed(digits)}..${runs.at(-1).toFixed(digits)}`;
+    line(`  runs: ${browser.length}, ${lab.length}`, range);
   }
 
   /** A visit of a page: in the file, these lines come after the summary. */
@@ -68,7 +81,7 @@ export class Table {
     this.details.push(line);
   }
 
-  /** How far the lab's values are from the browser's, over all videos. */
+  /** How far the lab's medians are from the browser's, over all videos; and single runs of the browser, as a yardstick. */
   distances() {
     for (const [key, what, floor] of [
       ["join", "join time", 0.1],
@@ -76,12 +89,16 @@ export class Table {
       ["ratio", "rebuffering", 0.002],
     ]) {
       const far = this.rows.map(({ browser, lab }) => {
-        const seen = mean(browser.map((run) => run[key]));
-        return Math.abs(lab[key] - seen) / Math.max(seen, floor);
+        const [seen, model] = [browser, lab].map((runs) => runs.map((run) => run[key]));
+        const usual = median(seen);
+        const from = (value) => Math.abs(value - usual) / Math.max(usual, floor);
+        return { lab: from(median(model)), browser: seen.length > 1 ? seen.map(from) : [] };
       });
-      const within = far.filter((one) => one <= 0.15).length;
+      const within = (distances) =>
+        `within ${100 * SAME} % in ${distances.filter((one) => one <= SAME).length} of ${distances.length}`;
+      const labs = far.map(({ lab }) => lab);
       this.print(
-        `${pad(what, 12)} the lab is within 15 % in ${within} of ${far.length}; median ${(100 * percentile(far, 50)).toFixed(1)} %`,
+        `${pad(what, 12)} the lab is ${within(labs)} cases, median ${(100 * median(labs)).toFixed(1)} %; single runs of the browser are ${within(far.flatMap(({ browser }) => browser))} runs`,
       );
     }
   }
@@ -108,7 +125,7 @@ export class Table {
         );
       const over = (key) =>
         number(best.length > 0 ? at(rows, key, 50) / at(best, key, 50) : Number.NaN, 2, 13);
-      const within = rows.filter(({ load, lab }) => Math.abs(lab / load - 1) <= 0.15).length;
+      const within = rows.filter(({ load, lab }) => Math.abs(lab / load - 1) <= SAME).length;
       this.print(
         `${pad(download, 10)}${pad(limiter, 14)}${number(at(rows, "load", 10), 2, 23)}${number(at(rows, "load", 50), 2)}${number(at(rows, "load", 90), 2)}${over("load")}${number(at(rows, "paint", 50), 2, 18)}${number(at(rows, "lab", 50), 2, 15)}${over("lab")}${number((100 * within) / rows.length, 0, 24)} %`,
       );

@@ -1,5 +1,6 @@
 // Adaptive video beside a download: figures 7a and 9 of [BCPQP], in a browser and in the lab.
-import { join } from "node:path";
+import { copyFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { beginning, QUALITIES, SEGMENT, sizes } from "./ladder.mjs";
 import { FREE, limiters, scenario, simulate } from "./scenario.mjs";
 import { arrivals, fairness, view } from "./shell.mjs";
@@ -7,9 +8,9 @@ import { percentile } from "./table.mjs";
 
 /** Video in the buffer up to which the player asks for more, and the quality of the first segment. */
 const [BUFFER, FIRST] = [30, 2];
-/** The download has its rate before the video begins. */
-const LEAD = 4;
-const SEEDS = 10;
+/** The download has its rate before the video begins. In 36 runs of the browser, its first packet was this many seconds before the video's. */
+const LEAD = [3.7, 5.5];
+const SEEDS = 30;
 const FREE_RUNS = 3;
 /** Seconds that a download lasts longer than all that happens beside it; it is ended then. */
 const MARGIN = 120;
@@ -35,19 +36,20 @@ function seen(video, capture) {
     ratio: Math.max(0, stalled < 0.1 ? 0 : stalled / video.played),
     quality: mean(rates) / 1e3,
     rates,
+    segments: video.segments,
     switches: rates.filter((rate, index) => index > 0 && rate !== rates[index - 1]).length,
     fairness: fairness(arrivals(capture, video.epoch, [443, 5201]), video.segments),
   };
 }
 
-/** The same of the lab: means over seeds. */
+/** The same of the lab, of each seed. */
 function modelled(program, folder, text) {
   const file = join(folder, "lab.toml");
   const rows = (by) => simulate(program, file, text, by, SEEDS);
   const flows = rows("flow").filter(({ flow }) => flow === "first");
-  const mean = (key) => flows.reduce((sum, row) => sum + row[key], 0) / flows.length;
   const [windows, transfers] = [rows("window"), rows("transfer")];
-  const shares = flows.map(({ seed, start_s }) => {
+  return flows.map((flow) => {
+    const { seed, start_s } = flow;
     const seconds = [];
     for (const row of windows) {
       const which = ["first", "download"].indexOf(row.flow);
@@ -62,26 +64,25 @@ function modelled(program, folder, text) {
       start: row.start_s - start_s,
       end: row.start_s - start_s + row.duration_s,
     }));
-    return fairness(seconds, segments);
+    return {
+      join: flow.join_s,
+      ratio: flow.rebuffering_ratio,
+      quality: flow.quality_bps / 1e3,
+      switches: flow.quality_switches,
+      fairness: fairness(seconds, segments),
+    };
   });
-  return {
-    join: mean("join_s"),
-    ratio: mean("rebuffering_ratio"),
-    quality: mean("quality_bps") / 1e3,
-    switches: mean("quality_switches"),
-    fairness: shares.reduce((sum, share) => sum + share, 0) / shares.length,
-  };
 }
 
 /** Plays videos behind each limiter; `each` is given the result of each case. */
 export async function videos(
-  { program, folder, keep, place, content, length, senders, rules, only, runs },
+  { program, folder, keep, has, kept, place, content, length, senders, rules, only, runs },
   each,
 ) {
   const before = [HANDSHAKE, ...beginning(content.video)];
   const relative = sizes(content.video, length);
   const limit = 2 * length + 30;
-  const play = async (element, cc, rule, download) => {
+  const play = async (element, cc, rule, download, name) => {
     place.congestion(cc);
     const settings = { rule, buffer: BUFFER, initial: QUALITIES[FIRST][1], limit };
     const task = { video: settings };
@@ -95,11 +96,15 @@ export async function videos(
       start: 0,
     });
     const { seen: result, capture } = await view(program, folder, text, task);
+    // So that a run can be looked at afterwards.
+    for (const end of ["outside", "inside"])
+      copyFileSync(join(dirname(capture), `${end}.pcap`), join(kept, "seen", `${name}-${end}.pcap`));
     if (result.video.error) throw new Error(`dash.js: ${result.video.error}`);
     return seen(result.video, capture);
   };
+  const label = (rule, cc, name) => `video-${length}-${rule}-${cc}-${name}`;
   const played = (element, cc, rule, download, name) =>
-    keep(`video-${length}-${rule}-${cc}-${name}`, () => play(element, cc, rule, download));
+    keep(label(rule, cc, name), () => play(element, cc, rule, download, `${rule}-${cc}-${name}`));
   const model = (element, cc, rule, download, { work, held }) =>
     modelled(
       program,
@@ -109,9 +114,9 @@ export async function videos(
         traffic: traffic({ rule, length, work, held, before, relative }),
         cc,
         download,
-        seconds: limit + LEAD,
+        seconds: Math.ceil(limit + LEAD[1]),
         // Runs differ by where the download is when the video begins.
-        start: `${LEAD}s..${LEAD + 2}`,
+        start: `${LEAD[0]}s..${LEAD[1]}`,
       }),
     );
   for (const rule of rules) {
@@ -136,7 +141,10 @@ export async function videos(
               free.map(({ join }) => join),
               50,
             ) -
-              idle.join),
+              percentile(
+                idle.map(({ join }) => join),
+                50,
+              )),
         ),
       ),
     };
@@ -145,7 +153,7 @@ export async function videos(
       for (const [name, element] of Object.entries(limiters(1))) {
         if (only && !only.includes(name)) continue;
         const browser = [];
-        for (let run = 0; run < runs; run += 1)
+        for (let run = 0; run < runs || has(label(rule, cc, `${name}-${run}`)); run += 1)
           browser.push(await played(element, cc, rule, "cubic", `${name}-${run}`));
         each({ rule, cc, limiter: name, browser, lab: model(element, cc, rule, "cubic", own) });
       }
