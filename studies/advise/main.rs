@@ -6,13 +6,13 @@ mod limits;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tidegate_advise::advice::{self, Means};
-use tidegate_advise::chance::Mean;
+use tidegate_advise::claim;
 use tidegate_advise::effect::Effect;
 use tidegate_advise::remedy::Remedy;
 use tidegate_advise::situation::Situation;
-use tidegate_advise::trial::Effort;
+use tidegate_advise::trial::{Effort, Workload};
 use tidegate_studies::experiment::{self, Report};
 
 use limits::LIMITS;
@@ -24,50 +24,6 @@ const LONGER: (u64, u64) = (5, 4);
 /// An improvement that was found may differ from the predicted one by this share.
 const WITHIN: f64 = 0.2;
 
-/// What is predicted to improve, and what counts as an improvement.
-struct Measure {
-    name: &'static str,
-    /// Better is less.
-    value: fn(&Effect) -> f64,
-    /// The same of single simulations.
-    runs: fn(&Effect) -> &[f64],
-    /// Whether a prediction from the first to the second is worth saying.
-    is_claim: fn(f64, f64) -> bool,
-    scale: f64,
-}
-
-/// Those of the first sentences of an advice, and the viewer's wait for the video.
-const MEASURES: [Measure; 4] = [
-    Measure {
-        name: "slowest, %",
-        value: |effect| -effect.slowest,
-        runs: |effect| &effect.runs.slowest,
-        is_claim: |now, then| now - then > 0.05,
-        scale: -100.0,
-    },
-    Measure {
-        name: "losses, %",
-        value: |effect| effect.loss,
-        runs: |effect| &effect.runs.loss,
-        is_claim: |now, then| now - then > 0.01,
-        scale: 100.0,
-    },
-    Measure {
-        name: "300 kB, s",
-        value: |effect| effect.page_s,
-        runs: |effect| &effect.runs.page_s,
-        is_claim: |now, then| then < 0.8 * now,
-        scale: 1.0,
-    },
-    Measure {
-        name: "video, s",
-        value: |effect| effect.join_s + effect.rebuffer_s,
-        runs: |effect| &effect.runs.video_s,
-        is_claim: |now, then| now - then > 1.0 && then < 0.8 * now,
-        scale: 1.0,
-    },
-];
-
 /// A limit as it is, and as advised.
 struct Pair {
     now: Effect,
@@ -77,16 +33,20 @@ struct Pair {
 /// How many claims held.
 #[derive(Default)]
 struct Tally {
-    all: Held,
-    /// Those that are known within the same share, by the simulations of the prediction.
-    certain: Held,
+    /// Those that are said to be known within a share.
+    known: Held,
+    /// Those that are said with the least and the most.
+    ranges: Held,
 }
 
 #[derive(Default)]
 struct Held {
     claims: usize,
     improved: usize,
+    /// By the predicted improvement within the share.
     within: usize,
+    /// Between the least and the most that were said.
+    between: usize,
 }
 
 fn main() -> ExitCode {
@@ -116,8 +76,12 @@ fn table() -> Result<String> {
             now: advice.today().effect.clone(),
             then: chosen.effect.clone(),
         };
+        // As many simulations as the most that a prediction had.
+        let runs = &predicted.now.runs;
+        let count = [&runs.slowest, &runs.page_s, &runs.video_s].map(|runs| runs.len() as u64);
         let effort = Effort {
             seed: SEED,
+            seeds: count.into_iter().max().unwrap_or(effort.seeds),
             ..effort
         };
         let found = pair(&situation, &chosen.remedy, effort)?;
@@ -136,16 +100,24 @@ fn table() -> Result<String> {
         )?;
     }
     for (name, tally) in [("other seeds", &seeds), ("longer round trips", &longer)] {
-        for (which, held) in [("claims", &tally.all), ("certain claims", &tally.certain)] {
-            writeln!(
-                text,
-                "{name}: of {} {which} {} improved, {} by what was predicted within {:.0} %",
-                held.claims,
-                held.improved,
-                held.within,
-                WITHIN * 100.0
-            )?;
-        }
+        let (known, ranges) = (&tally.known, &tally.ranges);
+        writeln!(
+            text,
+            "{name}: of {} claims {} improved, {} by what was predicted within {:.0} %",
+            known.claims + ranges.claims,
+            known.improved + ranges.improved,
+            known.within + ranges.within,
+            WITHIN * 100.0,
+        )?;
+        writeln!(
+            text,
+            "{name}: {} of {} claims that are known within {:.0} %; {} of {} claims that are ranges are within them",
+            known.within,
+            known.claims,
+            WITHIN * 100.0,
+            ranges.between,
+            ranges.claims,
+        )?;
     }
     Ok(text)
 }
@@ -168,50 +140,51 @@ fn pair(situation: &Situation, remedy: &Remedy, effort: Effort) -> Result<Pair> 
 fn rows(text: &mut String, predicted: &Pair, found: [(&Pair, &mut Tally); 2]) -> Result<()> {
     writeln!(
         text,
-        "  {:<12}{:>22}{:>30}{:>30}",
-        "", "predicted", "found, other seeds", "found, longer round trips"
+        "  {:<22}{:>5}{:>18}{:>16}{:>28}{:>28}",
+        "in % or s", "runs", "predicted", "improves by", "found, other seeds", "longer round trips"
     )?;
     let [(near, near_tally), (far, far_tally)] = found;
-    for measure in &MEASURES {
-        let value = |effect: &Effect| (measure.value)(effect);
-        let (now, then) = (value(&predicted.now), value(&predicted.then));
-        let runs = Mean::of_difference(
-            (measure.runs)(&predicted.now),
-            (measure.runs)(&predicted.then),
-        );
-        let show = |pair: &Pair| {
-            let shown = |effect: &Effect| format!("{:.2}", value(effect) * measure.scale);
-            format!("{} to {}", shown(&pair.now), shown(&pair.then))
+    for claim in claim::claims(&predicted.now, &predicted.then) {
+        let measure = claim.measure;
+        let scale = match measure.workload {
+            Workload::Downloads => 100.0,
+            Workload::Pages | Workload::Video => 1.0,
         };
-        if !(measure.is_claim)(now, then) {
-            continue;
-        }
-        let certain = runs.is_within(WITHIN);
+        let value = |effect: &Effect| (measure.value)(effect);
+        let (least, most) = claim.range().context("a single simulation")?;
         let judge = |pair: &Pair, tally: &mut Tally| {
-            let share = (value(&pair.now) - value(&pair.then)) / (now - then);
+            let gain = measure.better * (value(&pair.then) - value(&pair.now));
+            let share = gain / claim.gain();
             let within = (share - 1.0).abs() <= WITHIN;
-            let certain = certain.then_some(&mut tally.certain);
-            for held in std::iter::once(&mut tally.all).chain(certain) {
-                held.claims += 1;
-                held.improved += usize::from(share > 0.0);
-                held.within += usize::from(within);
-            }
+            let between = (least..=most).contains(&gain);
+            let held = match claim.is_known() {
+                true => &mut tally.known,
+                false => &mut tally.ranges,
+            };
+            held.claims += 1;
+            held.improved += usize::from(gain > 0.0);
+            held.within += usize::from(within);
+            held.between += usize::from(between);
+            let holds = if claim.is_known() { within } else { between };
             format!(
-                "{} ({:.0} %{})",
-                show(pair),
+                "{:.2} to {:.2} ({:.0} %{})",
+                value(&pair.now) * scale,
+                value(&pair.then) * scale,
                 share * 100.0,
-                if within { "" } else { "!" }
+                if holds { "" } else { "!" }
             )
         };
         let (near, far) = (judge(near, &mut *near_tally), judge(far, &mut *far_tally));
-        let predicted = match certain {
-            true => show(predicted),
-            false => format!("~{}", show(predicted)),
+        let range = match claim.is_known() {
+            true => String::new(),
+            false => format!("{:.2}..{:.2}", least * scale, most * scale),
         };
+        let said = format!("{:.2} to {:.2}", claim.now * scale, claim.then * scale);
+        let runs = (measure.runs)(&predicted.now).len();
         writeln!(
             text,
-            "  {:<12}{predicted:>22}{near:>30}{far:>30}",
-            measure.name
+            "  {:<22}{runs:>5}{said:>18}{range:>16}{near:>28}{far:>28}",
+            measure.words,
         )?;
     }
     writeln!(text)?;

@@ -7,6 +7,7 @@ use tidegate_lab::experiment::{self, ExperimentError, Finished, Settings};
 use tidegate_lab::scenario::{Scenario, ScenarioError};
 
 use crate::chance::Mean;
+use crate::claim::{self, Claim};
 use crate::effect::{Collector, Effect};
 use crate::remedy::{self, Change, Remedy};
 use crate::setting::{GATE_HOSTS, Kind};
@@ -38,7 +39,7 @@ pub struct Choice {
 pub struct Advice {
     /// What it was asked about.
     pub situation: Situation,
-    /// How much was simulated.
+    /// How much was simulated of each option; [`Effect::runs`](crate::effect::Effect::runs) has how much of one.
     pub effort: Effort,
     /// Today's limit first, then every candidate.
     pub options: Vec<Choice>,
@@ -76,13 +77,13 @@ pub enum AdviceError {
     Stopped,
 }
 
-/// The virtual time that an advice takes, in nanoseconds.
+/// The virtual time that an advice takes at most, in nanoseconds.
 ///
 /// # Errors
 /// The situation cannot be simulated.
 pub fn work(situation: &Situation, effort: Effort) -> Result<Nanos, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
-    let remedies = all(situation).0.len() as u64;
+    let remedies = all(situation).0.len() as u64 + 2 * effort.rounds;
     let seconds = Workload::ALL.map(|workload| effort.lasts(workload));
     Ok(remedies * effort.seeds * seconds.iter().sum::<Nanos>())
 }
@@ -104,23 +105,46 @@ pub fn effect(
     effort: Effort,
     means: Means<'_>,
 ) -> Result<Effect, AdviceError> {
-    let trials: Vec<Trial<'_>> = Workload::ALL
-        .into_iter()
-        .flat_map(|workload| (0..effort.seeds).map(move |number| (workload, number)))
-        .map(|(workload, number)| Trial {
-            situation,
-            remedy,
-            workload,
-            effort,
-            number,
-        })
-        .collect();
-    let mut collector = Collector::default();
-    for (trial, finished) in trials.iter().zip(simulate(&trials, means)) {
-        let finished = finished.unwrap_or(Err(AdviceError::Stopped))?;
-        collector.add(situation, trial.workload, &finished);
+    let mut collectors = [Collector::default()];
+    collect(
+        situation,
+        &[remedy],
+        &Workload::ALL,
+        effort,
+        means,
+        &mut collectors,
+    )?;
+    Ok(collectors[0].finish(situation))
+}
+
+/// Simulates workloads behind remedies, and adds the results to a collector for each.
+fn collect(
+    situation: &Situation,
+    remedies: &[&Remedy],
+    workloads: &[Workload],
+    effort: Effort,
+    means: Means<'_>,
+    collectors: &mut [Collector],
+) -> Result<(), AdviceError> {
+    let mut trials = Vec::new();
+    for (&remedy, index) in remedies.iter().zip(0..) {
+        for &workload in workloads {
+            let trial = |number| Trial {
+                situation,
+                remedy,
+                workload,
+                effort,
+                number,
+            };
+            trials.extend((0..effort.seeds).map(|number| (index, trial(number))));
+        }
     }
-    Ok(collector.finish(situation))
+    let (collected, trials): (Vec<usize>, Vec<Trial<'_>>) = trials.into_iter().unzip();
+    for ((trial, index), finished) in trials.iter().zip(collected).zip(simulate(&trials, means)) {
+        let finished = finished.unwrap_or(Err(AdviceError::Stopped))?;
+        collectors[index].add(situation, trial.workload, &finished);
+    }
+    Ok(())
 }
 
 /// The simulations of all trials, in their order; `None` where one was stopped. They are independent, so that each thread
@@ -189,11 +213,48 @@ pub fn advise(
 ) -> Result<Advice, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
     let (remedies, mut remarks) = all(situation);
-    let simulated = remedies.into_iter().map(|remedy| {
-        let effect = effect(situation, &remedy, effort, means)?;
-        Ok(Choice { remedy, effect })
-    });
-    let options = simulated.collect::<Result<Vec<_>, AdviceError>>()?;
+    let mut collectors = vec![Collector::default(); remedies.len()];
+    for (remedy, collector) in remedies.iter().zip(&mut collectors) {
+        let collector = std::slice::from_mut(collector);
+        collect(
+            situation,
+            &[remedy],
+            &Workload::ALL,
+            effort,
+            means,
+            collector,
+        )?;
+    }
+    let finished = remedies.into_iter().zip(&collectors);
+    let mut options: Vec<Choice> = finished
+        .map(|(remedy, collector)| Choice {
+            remedy,
+            effect: collector.finish(situation),
+        })
+        .collect();
+    let chosen = choose(&options);
+    if let Some(chosen) = chosen {
+        let pair = [0, chosen];
+        let mut pair_of = pair.map(|option| collectors[option].clone());
+        for round in 1..=effort.rounds {
+            let [now, then] = pair.map(|option| &options[option]);
+            let unknown = unknown(&now.effect, &then.effect);
+            if unknown.is_empty() {
+                break;
+            }
+            collect(
+                situation,
+                &[&now.remedy, &then.remedy],
+                &unknown,
+                effort.round(round),
+                means,
+                &mut pair_of,
+            )?;
+            for (option, collector) in pair.into_iter().zip(&pair_of) {
+                options[option].effect = collector.finish(situation);
+            }
+        }
+    }
     if situation.users > usize::from(GATE_HOSTS) {
         remarks.push(format!(
             "The gate keeps at most {GATE_HOSTS} users of one limit apart; some of the {} share a place. Give each \
@@ -201,7 +262,6 @@ pub fn advise(
             situation.users
         ));
     }
-    let chosen = choose(&options);
     Ok(Advice {
         situation: situation.clone(),
         effort,
@@ -209,6 +269,16 @@ pub fn advise(
         chosen,
         remarks,
     })
+}
+
+/// The experiments that have to be repeated before it is known what a change improves.
+fn unknown(now: &Effect, then: &Effect) -> Vec<Workload> {
+    let claims = claim::claims(now, then);
+    let is_open = |workload: &Workload| {
+        let mut claims = claims.iter();
+        claims.any(|claim| claim.measure.workload == *workload && !claim.is_known())
+    };
+    Workload::ALL.into_iter().filter(is_open).collect()
 }
 
 /// The operator's best option of those that are worth a change: the slowest download's share decides; where shares are
@@ -265,6 +335,12 @@ impl Advice {
     /// The option to choose.
     pub fn chosen(&self) -> Option<&Choice> {
         self.chosen.map(|chosen| &self.options[chosen])
+    }
+
+    /// What the chosen option promises.
+    pub fn claims(&self) -> Vec<Claim> {
+        let chosen = self.chosen().map(|chosen| &chosen.effect);
+        chosen.map_or(Vec::new(), |then| claim::claims(&self.today().effect, then))
     }
 
     /// The option of a kind.

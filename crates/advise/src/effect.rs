@@ -72,7 +72,7 @@ pub struct OverTime {
 }
 
 /// Adds simulations of one remedy up.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Collector {
     downloads: f64,
     videos: f64,
@@ -205,7 +205,7 @@ impl Collector {
     }
 
     /// The means.
-    pub fn finish(self, situation: &Situation) -> Effect {
+    pub fn finish(&self, situation: &Situation) -> Effect {
         let Self {
             downloads,
             videos,
@@ -215,7 +215,7 @@ impl Collector {
             mut peaks,
             mut pages,
             open,
-        } = self;
+        } = self.clone();
         let (downloads, videos) = (downloads.max(1.0), videos.max(1.0));
         for values in [&mut delays, &mut peaks, &mut pages] {
             values.sort_unstable_by(f64::total_cmp);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::advice::{Advice, Choice};
 use crate::chance::Mean;
+use crate::claim::Claim;
 use crate::effect::Effect;
 use crate::gate_file;
 use crate::router;
@@ -34,6 +35,7 @@ pub fn value(advice: &Advice, origin: &Origin) -> Value {
         },
         "options": advice.options.iter().map(|choice| option(advice, origin, choice)).collect::<Vec<_>>(),
         "chosen": advice.chosen,
+        "claims": advice.claims().iter().map(claim).collect::<Vec<_>>(),
         "gate_toml": gate_file::text(advice),
         "remarks": advice.remarks,
         "assumed": origin.assumed,
@@ -91,12 +93,28 @@ fn effect(effect: &Effect) -> Value {
         "short_transfer_p50_s": effect.page_s,
         "short_transfer_p95_s": effect.page_p95_s,
         "short_transfers_incomplete_share": effect.page_incomplete,
+        "simulations": {
+            "downloads": effect.runs.slowest.len(),
+            "short_transfers": effect.runs.page_s.len(),
+            "videos": effect.runs.video_s.len(),
+        },
         "standard_errors": {
             "slowest_share": Mean::of(&effect.runs.slowest).error,
             "loss_rate": Mean::of(&effect.runs.loss).error,
             "short_transfer_p50_s": Mean::of(&effect.runs.page_s).error,
             "video_wait_s": Mean::of(&effect.runs.video_s).error,
         },
+    })
+}
+
+/// What the chosen option promises.
+fn claim(claim: &Claim) -> Value {
+    json!({
+        "measure": claim.measure.key,
+        "today": claim.now,
+        "then": claim.then,
+        "known": claim.is_known(),
+        "improves_by": claim.range().map(|(least, most)| [least, most]),
     })
 }
 

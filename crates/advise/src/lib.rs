@@ -2,6 +2,7 @@
 
 pub mod advice;
 pub mod chance;
+pub mod claim;
 mod draw;
 pub mod effect;
 pub mod gate_file;

@@ -11,7 +11,7 @@ use crate::gate_file;
 use crate::remedy::Change;
 use crate::router::{self, Vendor};
 use crate::setting::{ETHERNET, Kind, Setting};
-use crate::trial::PAGE;
+use crate::trial::{PAGE, Workload};
 
 /// Where today's limit was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +30,7 @@ pub fn text(advice: &Advice, origin: &Origin) -> String {
     // Writing to a text cannot fail.
     let _ = writeln!(out, "{}\n", headline(advice, origin));
     let _ = writeln!(out, "{}\n", verdict(advice));
+    promised(&mut out, advice);
     table(&mut out, advice);
     who(&mut out, advice);
     why(&mut out, advice);
@@ -96,6 +97,36 @@ fn verdict(advice: &Advice) -> String {
         percent(then.loss),
         seconds(then.page_s),
     )
+}
+
+/// By how much the chosen limit improves what users feel, as far as it is known.
+fn promised(out: &mut String, advice: &Advice) {
+    let claims = advice.claims();
+    if claims.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "What it improves");
+    for claim in claims {
+        let show = match claim.measure.workload {
+            Workload::Downloads => percent,
+            Workload::Pages | Workload::Video => seconds,
+        };
+        let range = match claim.range() {
+            _ if claim.is_known() => String::new(),
+            None => ", by a single simulation".to_owned(),
+            Some((least, most)) if least > 0.0 => {
+                format!(", between {} and {} better", show(least), show(most))
+            }
+            Some((_, most)) => format!(", up to {} better, or not at all", show(most)),
+        };
+        let (now, then) = (show(claim.now), show(claim.then));
+        let _ = writeln!(
+            out,
+            "  {:<22}{now:>8} to {then:>8}{range}",
+            claim.measure.words
+        );
+    }
+    out.push('\n');
 }
 
 /// A column: its title, and its value.
@@ -331,14 +362,22 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
             situation.bitrate()
         ),
     );
+    let runs = &advice.today().effect.runs;
+    let most = [&runs.slowest, &runs.page_s, &runs.video_s].map(|runs| runs.len() as u64);
+    let most = most.into_iter().max().unwrap_or(0);
+    let more = match most > effort.seeds {
+        true => format!(
+            "; today's limit and the advised one up to {most} times, until it was known within 20 % what the change improves"
+        ),
+        false => String::new(),
+    };
     paragraph(
         out,
         &format!(
-            "Simulated in virtual time with the lab's TCP: {} times {} s, seeds {} to {}. Other traffic gives other numbers.",
+            "Simulated in virtual time with the lab's TCP: {} times {} s, from seed {} on{more}. Other traffic gives other numbers.",
             effort.seeds,
             effort.duration as f64 / 1e9,
             effort.seed,
-            effort.seed + effort.seeds.saturating_sub(1),
         ),
     );
     let error = |choice: &Choice| percent(Mean::of(&choice.effect.runs.slowest).error);

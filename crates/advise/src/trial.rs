@@ -64,10 +64,14 @@ pub struct Effort {
     pub seeds: u64,
     /// How long each lasts.
     pub duration: Nanos,
+    /// Up to this many times `seeds` more of today's limit and the chosen one, where it is not known what the change improves.
+    pub rounds: u64,
 }
 
-/// Packets that all simulations of an advice may carry: a few seconds of two cores.
+/// Packets that all simulations of an advice may carry before one is chosen, and once more afterwards: a few seconds of two cores each.
 const BUDGET: f64 = 16e6;
+/// The most rounds of further simulations: these tell small improvements from none, at low rates.
+const ROUNDS: f64 = 16.0;
 /// A simulation lasts this many times as long as the rate takes to fill today's bucket, …
 const FULL_BUCKET: u64 = 10;
 /// … up to this.
@@ -100,13 +104,31 @@ impl Effort {
             seed: 1,
             seeds,
             duration: (seconds * SECOND).max(least),
+            rounds: 0,
         });
-        let fits = |effort: &&Self| {
+        let packets = |effort: &Self| -> f64 {
             let packets = Workload::ALL.map(|workload| effort.packets(situation, workload));
-            candidates as f64 * packets.iter().sum::<f64>() <= BUDGET
+            packets.iter().sum()
         };
+        let fits = |effort: &&Self| candidates as f64 * packets(effort) <= BUDGET;
         let last = efforts[STEPS.len() - 1];
-        efforts.iter().find(fits).copied().unwrap_or(last)
+        let found = efforts.iter().find(fits).copied().unwrap_or(last);
+        let rounds = (BUDGET / (2.0 * packets(&found))).clamp(1.0, ROUNDS) as u64;
+        Self { rounds, ..found }
+    }
+
+    /// The simulations of a further round, from 1.
+    pub fn round(self, number: u64) -> Self {
+        Self {
+            seed: self.seed + number * self.seeds,
+            ..self
+        }
+    }
+
+    /// The last seed of all rounds; `None` if there is no such number.
+    pub fn last_seed(self) -> Option<u64> {
+        let count = self.seeds.checked_mul(self.rounds + 1)?;
+        self.seed.checked_add(count.saturating_sub(1))
     }
 
     /// The packets that all simulations of a workload carry for a candidate, at most, roughly.

@@ -38,6 +38,8 @@ fn a_small_bucket_is_advised_against_with_effects_beside_each_other() {
     );
     for text in [
         "Set instead: ",
+        "What it improves\n  share of the slowest ",
+        "by a single simulation",
         "> ",
         "today: policer, bucket 8.00 kB",
         "shaper, queue 62.5 kB",
@@ -79,6 +81,11 @@ fn the_same_question_has_the_same_answer_and_json_has_all_of_it() {
     let chosen = all["chosen"].as_u64().expect("a choice") as usize;
     let share = |option: &Value| option["effect"]["slowest_share"].as_f64().expect("a share");
     assert!(share(&options[chosen]) > share(&options[0]) + 0.05, "{out}");
+    let claim = &all["claims"][0];
+    assert_eq!(claim["measure"], "slowest_share");
+    assert_eq!(claim["then"], options[chosen]["effect"]["slowest_share"]);
+    assert_eq!(claim["known"], false, "by a single simulation");
+    assert_eq!(options[chosen]["effect"]["simulations"]["downloads"], 1);
     let line = options[1]["line"].as_str().expect("a line");
     assert_eq!(
         line,
@@ -89,6 +96,46 @@ fn the_same_question_has_the_same_answer_and_json_has_all_of_it() {
         Value::Null,
         "today's limit is there already"
     );
+}
+
+#[test]
+fn what_a_change_improves_is_simulated_until_it_is_known() {
+    let (code, out, err) = run(&[
+        "advise",
+        "--json",
+        "--rate",
+        "500kbit",
+        "--burst",
+        "8kB",
+        "--flows",
+        "2",
+        "--duration",
+        "5s",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    let seeds = all["simulated"]["seeds"].as_u64().expect("a number");
+    let chosen = all["chosen"].as_u64().expect("a choice") as usize;
+    let options = all["options"].as_array().expect("options");
+    let runs = |option: usize, what: &str| {
+        let effect = &options[option]["effect"];
+        effect["simulations"][what].as_u64().expect("a number")
+    };
+    for claim in all["claims"].as_array().expect("claims") {
+        let what = match claim["measure"].as_str().expect("a name") {
+            "short_transfer_p50_s" => "short_transfers",
+            "video_wait_s" => "videos",
+            _ => "downloads",
+        };
+        assert_eq!(runs(0, what), runs(chosen, what), "the same of both");
+        if claim["known"] == false {
+            assert!(runs(0, what) > seeds, "{claim}");
+        }
+    }
+    // The others have no more than they need to be compared.
+    for option in (1..options.len()).filter(|option| *option != chosen) {
+        assert_eq!(runs(option, "videos"), seeds);
+    }
 }
 
 #[test]

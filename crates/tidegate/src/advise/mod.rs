@@ -141,6 +141,7 @@ fn effort(options: &Advise, situation: &Situation) -> Result<Effort, UsageError>
     effort.seed = options.seed;
     if let Some(seeds) = options.seeds {
         effort.seeds = seeds;
+        effort.rounds = 0;
     }
     if let Some(duration) = &options.duration {
         effort.duration = time("--duration", duration)?;
@@ -148,11 +149,7 @@ fn effort(options: &Advise, situation: &Situation) -> Result<Effort, UsageError>
             return Err(UsageError("--duration must be from 5s to 10min".to_owned()));
         }
     }
-    if effort
-        .seed
-        .checked_add(effort.seeds)
-        .is_none_or(|last| last > i64::MAX as u64)
-    {
+    if effort.last_seed().is_none_or(|last| last > i64::MAX as u64) {
         return Err(UsageError("--seed is too large".to_owned()));
     }
     Ok(effort)

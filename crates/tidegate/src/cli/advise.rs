@@ -91,7 +91,8 @@ pub struct Advise {
         help_heading = "Simulations"
     )]
     pub seed: u64,
-    /// How many seeds [default: what a few seconds allow, at most 64]
+    /// How many seeds [default: what a few seconds allow, at most 64, and more of today's limit and the advised one where
+    /// it is not known what the change improves]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Simulations")]
     pub seeds: Option<u64>,
     /// How long each simulation of downloads lasts, such as 30s [default: 30s, less at high rates]
