@@ -2,6 +2,8 @@
 
 use std::net::UdpSocket;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use tidegate_testbed::namespace::Namespace;
 
@@ -28,6 +30,7 @@ pub(super) fn on_links(test: &str, run: impl FnOnce(Gate, &Namespace) + Send) {
             ));
         }
         ip("link set far up");
+        carries(space, "near.1");
         ip("neigh add 192.0.2.1 lladdr 02:00:00:00:00:09 dev near.1 nud permanent");
         if let Some(mut gate) = gate(test) {
             seated(&mut gate);
@@ -74,6 +77,19 @@ pub(super) fn send(to: &str) {
     for _ in 0..5 {
         // There is no host behind it that would answer.
         let _ = socket.send_to(&[0; 72], (to, 9));
+    }
+}
+
+/// Waits until an interface whose other end was just set up takes packets. The kernel lets it do so a little later.
+fn carries(space: &Namespace, interface: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let shown = space.run("ip", &format!("link show {interface}"));
+        if shown.expect("the interface").contains("state UP") {
+            return;
+        }
+        assert!(Instant::now() < end, "{interface} stays down");
+        sleep(Duration::from_millis(1));
     }
 }
 
@@ -249,6 +265,7 @@ fn a_renamed_interface_stays_limited_and_both_names_are_known() {
             assert_eq!(gate.kernel().renamed(&place), None);
             ip("link set far down name beyond");
             ip("link set beyond up");
+            carries(space, "near.1");
             // Another interface that takes the old name is not the one that is limited.
             ip("link add far type veth peer name other");
             assert_eq!(gate.kernel().attachments(), std::slice::from_ref(&place));
@@ -265,6 +282,7 @@ fn a_renamed_interface_stays_limited_and_both_names_are_known() {
             ip("link del far");
             ip("link set beyond down name far");
             ip("link set far up");
+            carries(space, "near.1");
         }
     });
 }
