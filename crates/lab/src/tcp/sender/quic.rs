@@ -159,6 +159,10 @@ impl Sender {
             }
             if largest - order >= PACKETS || sent_at + patience <= now {
                 self.mark_lost(now, number);
+                // A probe repeated it: both transmissions are lost.
+                if self.board.get(number).is_some_and(|sent| sent.again) {
+                    self.mark_lost(now, number);
+                }
                 last_lost = Some(order);
                 // Nothing that was sent between these was acknowledged.
                 if between.contains(&order) {
