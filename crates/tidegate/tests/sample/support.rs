@@ -1,12 +1,12 @@
 //! A server, its client, and a sampler between them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_testbed::TestbedError;
 use tidegate_testbed::namespace::{Namespace, Process};
@@ -34,11 +34,24 @@ pub fn pair(test: &str) -> Option<(Namespace, Namespace)> {
     Some((server, client))
 }
 
+/// A socket that listens here. A program that another test starts has the one before until it is executed, and the port with it.
+fn listen(server: &Namespace, address: SocketAddr) -> TcpListener {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let bound = server.enter(|| TcpListener::bind(address));
+        match bound.expect("the namespace") {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            bound => return bound.expect("bound"),
+        }
+    }
+}
+
 /// Connections that bring so many bytes to the client, one after the other.
 pub fn transfers(server: &Namespace, client: &Namespace, count: usize, bytes: usize) {
     let address: SocketAddr = "192.0.2.1:8080".parse().expect("an address");
-    let bound = server.enter(|| TcpListener::bind(address));
-    let listener = bound.expect("the namespace").expect("bound");
+    let listener = listen(server, address);
     thread::scope(|scope| {
         scope.spawn(|| {
             for stream in listener.incoming().take(count) {
@@ -62,8 +75,7 @@ pub fn transfers(server: &Namespace, client: &Namespace, count: usize, bytes: us
 /// So many requests in one connection, with a response of 1,000 bytes each.
 pub fn requests(server: &Namespace, client: &Namespace, count: usize) {
     let address: SocketAddr = "192.0.2.1:7070".parse().expect("an address");
-    let bound = server.enter(|| TcpListener::bind(address));
-    let listener = bound.expect("the namespace").expect("bound");
+    let listener = listen(server, address);
     thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, _) = listener.accept().expect("a connection");
