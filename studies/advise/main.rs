@@ -77,11 +77,9 @@ fn table() -> Result<String> {
             then: chosen.effect.clone(),
         };
         // As many simulations as the most that a prediction had.
-        let runs = &predicted.now.runs;
-        let count = [&runs.slowest, &runs.page_s, &runs.video_s].map(|runs| runs.len() as u64);
         let effort = Effort {
             seed: SEED,
-            seeds: count.into_iter().max().unwrap_or(effort.seeds),
+            seeds: predicted.now.runs.most(),
             ..effort
         };
         let found = pair(&situation, &chosen.remedy, effort)?;

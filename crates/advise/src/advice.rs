@@ -105,16 +105,20 @@ pub fn effect(
     effort: Effort,
     means: Means<'_>,
 ) -> Result<Effect, AdviceError> {
-    let mut collectors = [Collector::default()];
-    collect(
-        situation,
-        &[remedy],
-        &Workload::ALL,
-        effort,
-        means,
-        &mut collectors,
-    )?;
-    Ok(collectors[0].finish(situation))
+    Ok(simulated(situation, remedy, effort, means)?.finish(situation))
+}
+
+/// What the simulations of a remedy come to.
+fn simulated(
+    situation: &Situation,
+    remedy: &Remedy,
+    effort: Effort,
+    means: Means<'_>,
+) -> Result<Collector, AdviceError> {
+    let mut collector = Collector::default();
+    let one = std::slice::from_mut(&mut collector);
+    collect(situation, &[remedy], &Workload::ALL, effort, means, one)?;
+    Ok(collector)
 }
 
 /// Simulates workloads behind remedies, and adds the results to a collector for each.
@@ -213,18 +217,9 @@ pub fn advise(
 ) -> Result<Advice, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
     let (remedies, mut remarks) = all(situation);
-    let mut collectors = vec![Collector::default(); remedies.len()];
-    for (remedy, collector) in remedies.iter().zip(&mut collectors) {
-        let collector = std::slice::from_mut(collector);
-        collect(
-            situation,
-            &[remedy],
-            &Workload::ALL,
-            effort,
-            means,
-            collector,
-        )?;
-    }
+    let collectors = remedies.iter();
+    let collectors = collectors.map(|remedy| simulated(situation, remedy, effort, means));
+    let collectors = collectors.collect::<Result<Vec<_>, AdviceError>>()?;
     let finished = remedies.into_iter().zip(&collectors);
     let mut options: Vec<Choice> = finished
         .map(|(remedy, collector)| Choice {

@@ -62,6 +62,16 @@ pub struct Runs {
     pub video_s: Vec<f64>,
 }
 
+impl Runs {
+    /// The simulations of the experiment that has the most.
+    pub fn most(&self) -> u64 {
+        let counts = [&self.slowest, &self.page_s, &self.video_s].map(Vec::len);
+        counts
+            .into_iter()
+            .fold(0, |most, count| most.max(count as u64))
+    }
+}
+
 /// Rates over time, in windows of [`WINDOW`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OverTime {

@@ -362,9 +362,7 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
             situation.bitrate()
         ),
     );
-    let runs = &advice.today().effect.runs;
-    let most = [&runs.slowest, &runs.page_s, &runs.video_s].map(|runs| runs.len() as u64);
-    let most = most.into_iter().max().unwrap_or(0);
+    let most = advice.today().effect.runs.most();
     let more = match most > effort.seeds {
         true => format!(
             "; today's limit and the advised one up to {most} times, until it was known within 20 % what the change improves"

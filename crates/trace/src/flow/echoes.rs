@@ -13,7 +13,7 @@ const MAX_WAITING: usize = 512;
 pub(super) struct Echoes {
     waiting: VecDeque<Waiting>,
     last: u32,
-    /// The greatest edge that the endpoint was told before the first that waits.
+    /// The greatest edge of the packets to the endpoint before the first that waits.
     before: Option<u64>,
     /// The least time that one took, and the time that the latest took.
     pub least: Option<Nanos>,
@@ -45,7 +45,7 @@ pub(super) struct Echo {
     pub after: Nanos,
     /// What the packet that had it told.
     pub told: Told,
-    /// The edge that the endpoint was told before that packet.
+    /// The greatest edge of the packets to the endpoint before that one.
     pub before: Option<u64>,
 }
 
