@@ -131,6 +131,17 @@ def test_regions_are_those_of_the_paper(dataset: Path) -> None:
     assert 1e6 <= quantiles.filter(quantile=0.5)["value"].item() <= 2.1e6
 
 
+def test_hours_of_a_network_are_those_of_its_rows(dataset: Path) -> None:
+    report = tidegate.report(dataset)
+    told = report.network_hours.filter(client_asn=64500)
+    assert told["hour"].to_list() == [0, 1, 2, 3]
+    for hour, share in told.select("hour", "policed_share").iter_rows():
+        # As the dataset's rows were dealt out to hours.
+        of = [row for row in rows()[hour::4] if not row["from_client"] and row["client_asn"] == 64500]
+        assert share == pytest.approx(sum(row["policed_any"] for row in of) / len(of))
+    assert "Hours of the day (UTC): share of segments policed" in report.html()
+
+
 def test_few_samples_say_nothing(dataset: Path) -> None:
     report = tidegate.report(dataset, least_clients=CLIENTS + 1)
     assert report.networks["segments"].min() > 0

@@ -44,7 +44,7 @@ def page(report: Report) -> str:
     parts = {
         "Regions": _table(report.regions),
         "Distributions by region": pictures,
-        "Hours of the day (UTC)": _hours(report.hours),
+        "Hours of the day (UTC)": _hours_of_regions(report.hours),
         "Autonomous systems": _table(report.networks),
         "Where policers are prevalent": _sections(report),
         "Countries": _table(report.countries),
@@ -66,19 +66,22 @@ def _sections(report: Report) -> str:
         of = report.network_distributions.filter(report.network_distributions["client_asn"] == asn)
         pictures = "".join(curves(of, "client_asn", name, title) for name, title in _OF_A_NETWORK.items())
         rates = _table(report.clusters.filter(report.clusters["client_asn"] == asn).drop("client_asn"))
+        hours = _hours(report.network_hours.filter(report.network_hours["client_asn"] == asn), "Hours of the day (UTC)")
         name = escape(f"AS{asn} {network['client_organisation'] or ''}".strip())
         share = f"{100 * network['policed_share']:.1f} % of segments policed"
-        parts.append(f"<details><summary>{name}: {share}</summary>{rates}{pictures}</details>")
+        parts.append(f"<details><summary>{name}: {share}</summary>{rates}{pictures}{hours}</details>")
     return "".join(parts)
 
 
-def _hours(hours: pl.DataFrame) -> str:
-    pictures = (
-        band(rows, "hour", "policed_share", f"{region}: share of segments policed")
-        + band(rows, "hour", "loss_rate_not_policed", f"{region}: loss rate of other segments")
-        for (region,), rows in hours.group_by("region", maintain_order=True)
-    )
+def _hours_of_regions(hours: pl.DataFrame) -> str:
+    pictures = (_hours(rows, region) for (region,), rows in hours.group_by("region", maintain_order=True))
     return "".join(pictures) + f"<details><summary>As a table</summary>{_table(hours)}</details>"
+
+
+def _hours(hours: pl.DataFrame, title: str) -> str:
+    return band(hours, "hour", "policed_share", f"{title}: share of segments policed") + band(
+        hours, "hour", "loss_rate_not_policed", f"{title}: loss rate of other segments"
+    )
 
 
 def _cell(row: dict[str, object], name: str) -> str:

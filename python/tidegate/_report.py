@@ -35,8 +35,10 @@ class Report:
     distributions: pl.DataFrame
     #: Figures 11 and 12: the same by autonomous system, where policers are prevalent.
     network_distributions: pl.DataFrame
-    #: By region and hour of the day (UTC): shares and loss rates.
+    #: By region and hour of the day: shares and loss rates. Hours are in UTC, since a region has many time zones.
     hours: pl.DataFrame
+    #: The same by autonomous system.
+    network_hours: pl.DataFrame
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """All tables by name."""
@@ -99,6 +101,7 @@ def tables_of(rows: Rows, least: int) -> Report:
         distributions=distributions(rows, "region", kinds["region"], least),
         network_distributions=distributions(inside, "client_asn", kinds["client_asn"], least),
         hours=shares_by(rows, ["region", "hour"], least).sort("region", "hour"),
+        network_hours=shares_by(rows, ["client_asn", "hour"], least).sort("client_asn", "hour"),
     )
 
 
