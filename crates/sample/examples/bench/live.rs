@@ -10,11 +10,29 @@ use libbpf_sys::{bpf_prog_load, bpf_prog_test_run_opts, bpf_test_run_opts};
 /// Frames that the kernel handles at once.
 const BATCH: u32 = 64;
 
+/// Of [`Flows::Few`].
+const FEW: u16 = 256;
+
+/// From how many ports.
+#[derive(Clone, Copy)]
+pub enum Flows {
+    /// 65,536.
+    Many,
+    /// [`few_ports`].
+    Few,
+}
+
+/// The ports of [`Flows::Few`], in the order of the network: the kernel writes them with the lowest byte first.
+pub fn few_ports() -> impl Iterator<Item = u16> {
+    (0..FEW).map(u16::swap_bytes)
+}
+
 /// A frame that arrives at an interface as often as wanted, each time from another port.
 pub struct Packets {
     arrives: i32,
     frame: Vec<u8>,
-    make: OwnedFd,
+    /// For many flows and for few.
+    make: [OwnedFd; 2],
     /// Drops the packets, or sends them away.
     _end: OwnedFd,
 }
@@ -22,16 +40,11 @@ pub struct Packets {
 impl Packets {
     /// Packets that arrive at one interface of this namespace, and leave through the other one, if it is another one.
     pub fn new(arrives: &str, leaves: &str, frame: &[u8]) -> io::Result<Self> {
-        let number = |name: &str| -> io::Result<i32> {
-            let name = CString::new(name)?;
-            // SAFETY: the name ends with a zero.
-            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-            i32::try_from(index).map_err(io::Error::other)
-        };
         let (from, to) = (number(arrives)?, number(leaves)?);
         let mut frame = frame.to_vec();
         frame[..6].copy_from_slice(&mac(arrives)?);
-        let make = load(libbpf_sys::BPF_PROG_TYPE_XDP, MAKE)?;
+        let make = |ports: i32| load(libbpf_sys::BPF_PROG_TYPE_XDP, &make(ports));
+        let make = [make(0xffff)?, make(i32::from(FEW) - 1)?];
         let drop = [instruction(0xb7, 0, 0, 0, 2), EXIT];
         let redirect = [
             instruction(0xb7, 1, 0, 0, to),
@@ -41,20 +54,17 @@ impl Packets {
         ];
         let end: &[u64] = if from == to { &drop } else { &redirect };
         let end = load(libbpf_sys::BPF_PROG_TYPE_SCHED_CLS, end)?;
-        let place = libbpf_sys::BPF_TCX_INGRESS;
-        // SAFETY: only numbers, and no options.
-        let link =
-            unsafe { libbpf_sys::bpf_link_create(end.as_raw_fd(), from, place, ptr::null()) };
         Ok(Self {
             arrives: from,
             frame,
             make,
-            _end: owned(link)?,
+            _end: attach(&end, from, false)?,
         })
     }
 
     /// Makes this number of packets, and returns when all have gone. The thread must be in the interfaces' namespace.
-    pub fn send(&self, packets: u32) -> io::Result<()> {
+    pub fn send(&self, packets: u32, flows: Flows) -> io::Result<()> {
+        let make = &self.make[flows as usize];
         let mut context = libbpf_sys::xdp_md {
             data_end: self.frame.len() as u32,
             ingress_ifindex: self.arrives as u32,
@@ -72,7 +82,7 @@ impl Packets {
             ..Default::default()
         };
         // SAFETY: the frame, the context and the options live through the call.
-        let error = unsafe { bpf_prog_test_run_opts(self.make.as_raw_fd(), &mut options) };
+        let error = unsafe { bpf_prog_test_run_opts(make.as_raw_fd(), &mut options) };
         match error {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(-error)),
@@ -80,22 +90,57 @@ impl Packets {
     }
 }
 
-/// A program of XDP that writes a random port into the frame and hands it on: no two of a batch are of one flow.
-const MAKE: &[u64] = &[
-    // r6 = context->data, r2 = context->data_end
-    instruction(0x61, 6, 1, 0, 0),
-    instruction(0x61, 2, 1, 4, 0),
-    // if r6 + 54 > r2, leave it
-    instruction(0xbf, 3, 6, 0, 0),
-    instruction(0x07, 3, 0, 0, 54),
-    instruction(0x2d, 3, 2, 2, 0),
-    // *(u16 *)(r6 + 34) = bpf_get_prandom_u32()
-    instruction(0x85, 0, 0, 0, 7),
-    instruction(0x6b, 6, 0, 34, 0),
-    // return XDP_PASS
-    instruction(0xb7, 0, 0, 0, 2),
-    EXIT,
-];
+/// A program of traffic control that does nothing, before all others, until the result is dropped.
+pub fn passing(interface: &str, leaves: bool) -> io::Result<OwnedFd> {
+    let next = [instruction(0xb7, 0, 0, 0, -1), EXIT];
+    let program = load(libbpf_sys::BPF_PROG_TYPE_SCHED_CLS, &next)?;
+    attach(&program, number(interface)?, leaves)
+}
+
+/// Attaches a program of traffic control to packets that arrive or leave.
+fn attach(program: &OwnedFd, interface: i32, leaves: bool) -> io::Result<OwnedFd> {
+    let place = match leaves {
+        true => libbpf_sys::BPF_TCX_EGRESS,
+        false => libbpf_sys::BPF_TCX_INGRESS,
+    };
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags: libbpf_sys::BPF_F_BEFORE,
+        ..Default::default()
+    };
+    let program = program.as_raw_fd();
+    // SAFETY: the options live through the call, and the rest are numbers.
+    owned(unsafe { libbpf_sys::bpf_link_create(program, interface, place, &options) })
+}
+
+/// The number of an interface of this namespace.
+fn number(name: &str) -> io::Result<i32> {
+    let name = CString::new(name)?;
+    // SAFETY: the name ends with a zero.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    i32::try_from(index).map_err(io::Error::other)
+}
+
+/// A program of XDP that writes a random port into the frame and hands it on: hardly two of a batch are of one flow. Ports have the
+/// bits of this mask.
+fn make(ports: i32) -> [u64; 10] {
+    [
+        // r6 = context->data, r2 = context->data_end
+        instruction(0x61, 6, 1, 0, 0),
+        instruction(0x61, 2, 1, 4, 0),
+        // if r6 + 54 > r2, leave it
+        instruction(0xbf, 3, 6, 0, 0),
+        instruction(0x07, 3, 0, 0, 54),
+        instruction(0x2d, 3, 2, 3, 0),
+        // *(u16 *)(r6 + 34) = bpf_get_prandom_u32() & ports
+        instruction(0x85, 0, 0, 0, 7),
+        instruction(0x57, 0, 0, 0, ports),
+        instruction(0x6b, 6, 0, 34, 0),
+        // return XDP_PASS
+        instruction(0xb7, 0, 0, 0, 2),
+        EXIT,
+    ]
+}
 
 const EXIT: u64 = instruction(0x95, 0, 0, 0, 0);
 

@@ -6,16 +6,23 @@
 //! kernel is the additional processor time of this thread. The time of the tool's process is added.
 //!
 //! Tools take turns, and figures are medians of the turns. `nothing` is the generator without a tool, and `refusing` a packet socket
-//! whose filter takes no packet: no tool that has one costs less than that.
+//! whose filter takes no packet: no tool that has one costs less than that. `passing` is a program of traffic control that does
+//! nothing.
+//!
+//! If the sampler of M-Lab, `packet-headers`, is in `PATH`, the same is measured at a rate that it keeps up with, beside it. It saves
+//! all flows, and takes about a megabyte for each, so it gets packets of few flows.
 //!
 //! Then all flows are sampled at a paced rate, and the packets that are missing in the files are counted.
+//!
+//! Arguments choose parts of it: `arrives`, `leaves`, `slow` (both, beside `packet-headers`), `paced`.
 #![allow(unsafe_code)]
 
 mod live;
+mod packet_headers;
 
 use std::error::Error;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -28,6 +35,8 @@ use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::wire::Flags;
 use tidegate_trace::write::{Ends, TcpFrame};
 
+use packet_headers::PacketHeaders;
+
 type Failure = Box<dyn Error + Send + Sync>;
 
 const FLOWS: u16 = 20_000;
@@ -37,6 +46,14 @@ const ETHERNET: usize = 14;
 const TURNS: usize = 7;
 /// Packets in a turn.
 const PACKETS: u32 = 500_000;
+/// The same beside `packet-headers`.
+const SLOW_TURNS: usize = 3;
+const SLOW_PACKETS: u32 = 50_000;
+/// Packets that come together then, and how often: 50,000 packets/s.
+const SLOW_BATCH: u32 = 1_000;
+const SLOW_PAUSE: Duration = Duration::from_millis(20);
+/// The ends of the flows that the kernel makes, at which `packet-headers` looks too.
+const FLOW_ENDS: [&str; 2] = ["192.0.2.9", "192.0.2.1"];
 /// All flows are sampled at this rate of packets, for this time.
 const PACED: u64 = 100_000;
 const PACED_TIME: Duration = Duration::from_secs(10);
@@ -51,19 +68,31 @@ fn main() -> Result<(), Failure> {
     let (server, client) = (Namespace::new()?, Namespace::new()?);
     server.veth("inside", &client, "outside")?;
     server.veth("away", &client, "far")?;
-    server.address("inside", "192.0.2.1".parse()?, 24)?;
+    server.address("inside", FLOW_ENDS[1].parse()?, 24)?;
+    server.address("away", FLOW_ENDS[0].parse()?, 32)?;
     client.address("outside", "192.0.2.2".parse()?, 24)?;
     // The server forwards nothing, so it drops these packets and answers none.
     client.ip("route add 198.51.100.0/24 via 192.0.2.1")?;
     let folder = tempfile::tempdir()?;
     let folder = folder.path().to_str().ok_or("a path that is no text")?;
     let packets = packets();
+    let [from, to] = FLOW_ENDS.map(str::parse::<Ipv4Addr>);
+    let frame = [&[2; 12][..], &[8, 0], &packet(from?, 0, to?).0].concat();
+    let wanted =
+        |part: &str| arguments.len() == 1 || arguments[1..].iter().any(|name| name == part);
     for (direction, interface) in [("arrives", "inside"), ("leaves", "away")] {
-        let frame = [&[2; 12][..], &[8, 0], &packets[0].0].concat();
         let packets = server.enter(|| live::Packets::new("inside", interface, &frame))??;
-        compare(direction, interface, &server, folder, &packets)?;
+        if wanted(direction) {
+            compare(direction, interface, &server, folder, &packets)?;
+        }
+        if wanted("slow") && packet_headers::is_there() {
+            compare_slowly(direction, interface, &server, folder, &packets)?;
+        }
     }
     for place in [Place::Socket, Place::TrafficControl] {
+        if !wanted("paced") {
+            break;
+        }
         let running = Running::sampler(&server, "inside", place, folder, "1")?;
         let run = client.enter(|| send(&packets, Some(PACED), PACED_TIME))??;
         thread::sleep(Duration::from_millis(300));
@@ -87,38 +116,118 @@ fn compare(
     interface: &str,
     server: &Namespace,
     folder: &str,
-    packets: &live::Packets,
+    generator: &live::Packets,
 ) -> Result<(), Failure> {
-    let tools = ["nothing", "socket", "tc", "tcpdump", "refusing"];
-    let mut kernel: [Vec<f64>; 5] = Default::default();
-    let mut process: [Vec<f64>; 5] = Default::default();
-    let mut shares = Vec::new();
-    for _ in 0..TURNS {
+    let tools = ["nothing", "socket", "tc", "tcpdump", "refusing", "passing"];
+    let make = |_: &str, packets| generator.send(packets, live::Flows::Many);
+    let costs = turns(TURNS, PACKETS, &tools, interface, server, folder, &make)?;
+    costs.print(direction, &tools);
+    costs.compare(direction, &tools, &["socket", "tc"], "tcpdump");
+    Ok(())
+}
+
+/// The same beside `packet-headers`, at a rate that it keeps up with.
+fn compare_slowly(
+    direction: &str,
+    interface: &str,
+    server: &Namespace,
+    folder: &str,
+    generator: &live::Packets,
+) -> Result<(), Failure> {
+    let tools = ["nothing", "socket", "tc", "tcpdump", "packet-headers"];
+    let make = |tool: &str, packets: u32| {
+        let flows = match tool {
+            "packet-headers" => live::Flows::Few,
+            _ => live::Flows::Many,
+        };
+        for _ in 0..packets / SLOW_BATCH {
+            let start = Instant::now();
+            generator.send(SLOW_BATCH, flows)?;
+            thread::sleep(SLOW_PAUSE.saturating_sub(start.elapsed()));
+        }
+        Ok(())
+    };
+    let direction = format!("{direction}_slow");
+    let costs = turns(
+        SLOW_TURNS,
+        SLOW_PACKETS,
+        &tools,
+        interface,
+        server,
+        folder,
+        &make,
+    )?;
+    costs.print(&direction, &tools);
+    costs.compare(&direction, &tools, &["socket", "tc"], "tcpdump");
+    costs.compare(&direction, &tools, &["socket", "tc"], "packet-headers");
+    Ok(())
+}
+
+/// Nanoseconds of a packet, of each tool.
+struct Costs {
+    /// With what the generator costs without a tool, which is the first.
+    kernel: Vec<f64>,
+    process: Vec<f64>,
+    /// The share of the packets that samplers took.
+    sampled: f64,
+    /// The share that `packet-headers` saved.
+    saved: Option<f64>,
+}
+
+/// Measures each tool in turn, while packets are made.
+fn turns(
+    turns: usize,
+    packets: u32,
+    tools: &[&str],
+    interface: &str,
+    server: &Namespace,
+    folder: &str,
+    make: &(dyn Fn(&str, u32) -> io::Result<()> + Sync),
+) -> Result<Costs, Failure> {
+    let mut kernel = vec![Vec::new(); tools.len()];
+    let mut process = vec![Vec::new(); tools.len()];
+    let (mut shares, mut saved) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
         for (tool, name) in tools.iter().enumerate() {
             let sampler = |place| Running::sampler(server, interface, place, folder, "0.01");
+            let mut go = None;
             let mut running = match *name {
                 "socket" => Some(sampler(Place::Socket)?),
                 "tc" => Some(sampler(Place::TrafficControl)?),
                 "tcpdump" => Some(Running::tcpdump(server, interface, "tcp")?),
                 "refusing" => Some(Running::tcpdump(server, interface, "ether proto 1")?),
+                "packet-headers" => {
+                    let ports = live::few_ports();
+                    let started = PacketHeaders::start(server, interface, FLOW_ENDS, ports)?;
+                    go = Some(started.0);
+                    Some(Running(started.1))
+                }
                 _ => None,
             };
-            server.enter(|| packets.send(PACKETS / 10))??;
+            let _passing = match *name {
+                "passing" => Some(server.enter(|| live::passing(interface, interface == "away"))??),
+                _ => None,
+            };
+            server.enter(|| make(name, packets / 10))??;
+            thread::sleep(Duration::from_millis(100));
             let before = running.as_mut().map_or(Ok(0.0), Running::cpu)?;
             let used = server.enter(|| -> Result<f64, Failure> {
                 let before = run_time("/proc/thread-self/schedstat")?;
-                packets.send(PACKETS)?;
+                make(name, packets)?;
                 Ok(run_time("/proc/thread-self/schedstat")? - before)
             })??;
             // What is still to be written belongs to it.
             thread::sleep(Duration::from_millis(300));
             let after = running.as_mut().map_or(Ok(0.0), Running::cpu)?;
-            kernel[tool].push(used / f64::from(PACKETS));
-            process[tool].push((after - before) / f64::from(PACKETS));
+            kernel[tool].push(used / f64::from(packets));
+            process[tool].push((after - before) / f64::from(packets));
+            if let Some(go) = go {
+                saved.push(go.packets()? as f64 / (f64::from(packets) * 1.1));
+            }
             if let Some(running) = running {
                 let found = running.end()?;
                 if ["socket", "tc"].contains(name) {
-                    shares.push(found.packets as f64 / (f64::from(PACKETS) * 1.1));
+                    shares.push(found.packets as f64 / (f64::from(packets) * 1.1));
                 }
             }
         }
@@ -127,23 +236,46 @@ fn compare(
     if let Some(share) = shares.iter().find(|share| !(0.005..0.015).contains(*share)) {
         return Err(format!("{share} of the packets were sampled, not 0.01").into());
     }
-    println!("{direction}_sampled {:.2} %", median(shares) * 100.0);
-    let [kernel, process] = [kernel, process].map(|all| all.map(median));
-    println!("{direction}_nothing {:.0} ns/packet", kernel[0]);
-    let whole = |tool: usize| kernel[tool] - kernel[0] + process[tool];
-    for (tool, name) in tools.iter().enumerate().skip(1) {
-        println!(
-            "{direction}_{name}_kernel {:.0} ns/packet",
-            kernel[tool] - kernel[0]
-        );
-        println!("{direction}_{name}_process {:.1} ns/packet", process[tool]);
-        println!("{direction}_{name}_whole {:.0} ns/packet", whole(tool));
+    let [kernel, process] = [kernel, process].map(|all| all.into_iter().map(median).collect());
+    Ok(Costs {
+        kernel,
+        process,
+        sampled: median(shares),
+        saved: (!saved.is_empty()).then(|| median(saved)),
+    })
+}
+
+impl Costs {
+    fn print(&self, direction: &str, tools: &[&str]) {
+        println!("{direction}_sampled {:.2} %", self.sampled * 100.0);
+        if let Some(saved) = self.saved {
+            println!("{direction}_packet-headers_saved {:.2} %", saved * 100.0);
+        }
+        println!("{direction}_nothing {:.0} ns/packet", self.kernel[0]);
+        for (tool, name) in tools.iter().enumerate().skip(1) {
+            let kernel = self.kernel[tool] - self.kernel[0];
+            println!("{direction}_{name}_kernel {kernel:.0} ns/packet");
+            let process = self.process[tool];
+            println!("{direction}_{name}_process {process:.1} ns/packet");
+            println!("{direction}_{name}_whole {:.0} ns/packet", self.whole(tool));
+        }
     }
-    for (tool, name) in [(1, "socket"), (2, "tc")] {
-        let times = whole(tool) / whole(3);
-        println!("{direction}_{name}_to_tcpdump {times:.3} times");
+
+    fn whole(&self, tool: usize) -> f64 {
+        self.kernel[tool] - self.kernel[0] + self.process[tool]
     }
-    Ok(())
+
+    /// How much tools cost beside another one.
+    fn compare(&self, direction: &str, tools: &[&str], ours: &[&str], other: &str) {
+        let cost = |name: &str| {
+            let tool = tools.iter().position(|tool| *tool == name);
+            tool.map_or(f64::NAN, |tool| self.whole(tool))
+        };
+        for name in ours {
+            let times = cost(name) / cost(other);
+            println!("{direction}_{name}_to_{other} {times:.3} times");
+        }
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -153,24 +285,28 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// A packet of each flow, from IP on, with its receiver.
 fn packets() -> Vec<(Vec<u8>, SockAddr)> {
-    let packet = |flow: u16| {
-        let to = Ipv4Addr::new(198, 51, 100, (flow % 200) as u8 + 1);
-        let ends = Ends {
-            src: SocketAddr::new(Ipv4Addr::new(192, 0, 2, 2).into(), 10_000 + flow),
-            dst: SocketAddr::new(to.into(), 443),
-        };
-        let frame = TcpFrame {
-            flags: Flags::ACK,
-            payload: PAYLOAD,
-            ..TcpFrame::new(ends)
-        };
-        let mut bytes = Vec::new();
-        let length = frame.encode(&mut bytes);
-        bytes.resize(length as usize, 0);
-        bytes.drain(..ETHERNET);
-        (bytes, SockAddr::from(ends.dst))
+    let to = |flow: u16| Ipv4Addr::new(198, 51, 100, (flow % 200) as u8 + 1);
+    let from = Ipv4Addr::new(192, 0, 2, 2);
+    (0..FLOWS)
+        .map(|flow| packet(from, 10_000 + flow, to(flow)))
+        .collect()
+}
+
+fn packet(from: Ipv4Addr, port: u16, to: Ipv4Addr) -> (Vec<u8>, SockAddr) {
+    let ends = Ends {
+        src: SocketAddr::new(from.into(), port),
+        dst: SocketAddr::new(to.into(), 443),
     };
-    (0..FLOWS).map(packet).collect()
+    let frame = TcpFrame {
+        flags: Flags::ACK,
+        payload: PAYLOAD,
+        ..TcpFrame::new(ends)
+    };
+    let mut bytes = Vec::new();
+    let length = frame.encode(&mut bytes);
+    bytes.resize(length as usize, 0);
+    bytes.drain(..ETHERNET);
+    (bytes, SockAddr::from(ends.dst))
 }
 
 /// What a generator did.
