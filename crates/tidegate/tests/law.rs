@@ -93,7 +93,9 @@ fn tested_with(package: &str) -> &'static [&'static str] {
     match package {
         // The kernel's verdicts on recorded captures.
         "tidegate-gate" => &["tidegate-trace", "tidegate-testbed"],
-        "tidegate-pace" | "tidegate-serve" | "tidegate-sample" => &["tidegate-testbed"],
+        "tidegate-lab" | "tidegate-pace" | "tidegate-serve" | "tidegate-sample" => {
+            &["tidegate-testbed"]
+        }
         _ => &[],
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_lab::tcp::Connection;
-use tidegate_lab::tcp::cc::LossState;
-
 /// Names that statements have defined, and their values.
 pub type Names = BTreeMap<String, i64>;
+
+/// Values of the connection by their names in `tcp_info`, as far as they are known.
+pub type Info<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
 /// Why statements do not hold.
 pub enum Doubt {
@@ -17,7 +17,7 @@ pub enum Doubt {
 }
 
 /// Checks statements.
-pub fn check(code: &str, connection: &Connection, names: &mut Names) -> Result<(), Doubt> {
+pub fn check(code: &str, info: Info<'_>, names: &mut Names) -> Result<(), Doubt> {
     let lines = code
         .lines()
         .map(|line| line.split('#').next().unwrap_or(""));
@@ -27,12 +27,12 @@ pub fn check(code: &str, connection: &Connection, names: &mut Names) -> Result<(
         if let Some(claim) = statement.strip_prefix("assert ") {
             // After the comma is a text for people. No claim has one.
             let claim = claim.split(',').next().unwrap_or("").trim();
-            if !holds(claim, connection, names)? {
-                let values = values(claim, connection, names);
+            if !holds(claim, info, names)? {
+                let values = values(claim, info, names);
                 return Err(Doubt::False(format!("{claim}: here {values}")));
             }
         } else if let Some((name, value)) = statement.split_once(" = ") {
-            let value = term(value, connection, names)?;
+            let value = term(value, info, names)?;
             names.insert(name.trim().to_owned(), value);
         } else if !statement.is_empty() && !statement.starts_with("print") {
             return Err(Doubt::Unknown(format!("the statement {statement}")));
@@ -62,11 +62,11 @@ fn chain(claim: &str) -> (Vec<&str>, Vec<&str>) {
     }
 }
 
-fn holds(claim: &str, connection: &Connection, names: &Names) -> Result<bool, Doubt> {
+fn holds(claim: &str, info: Info<'_>, names: &Names) -> Result<bool, Doubt> {
     let (terms, between) = chain(claim);
     let terms: Result<Vec<i64>, Doubt> = terms
         .into_iter()
-        .map(|text| term(text, connection, names))
+        .map(|text| term(text, info, names))
         .collect();
     let terms = terms?;
     if between.is_empty() {
@@ -86,15 +86,15 @@ fn holds(claim: &str, connection: &Connection, names: &Names) -> Result<bool, Do
 }
 
 /// The values of the names of a claim, for people.
-fn values(claim: &str, connection: &Connection, names: &Names) -> String {
+fn values(claim: &str, info: Info<'_>, names: &Names) -> String {
     let (terms, _) = chain(claim);
     let named = terms.into_iter().filter(|text| text.starts_with("tcpi_"));
-    let values = named.filter_map(|text| term(text, connection, names).ok());
+    let values = named.filter_map(|text| term(text, info, names).ok());
     let values: Vec<String> = values.map(|value| value.to_string()).collect();
     values.join(", ")
 }
 
-fn term(text: &str, connection: &Connection, names: &Names) -> Result<i64, Doubt> {
+fn term(text: &str, info: Info<'_>, names: &Names) -> Result<i64, Doubt> {
     let text = text.trim().trim_matches(['(', ')']);
     if let Some(value) = names.get(text) {
         return Ok(*value);
@@ -106,24 +106,5 @@ fn term(text: &str, connection: &Connection, names: &Names) -> Result<i64, Doubt
     if let Ok(value) = text.parse() {
         return Ok(value);
     }
-    let (state, out) = (connection.snapshot(), connection.outstanding());
-    Ok(match text {
-        "TCP_CA_Open" => LossState::Open as i64,
-        "TCP_CA_Disorder" => LossState::Disorder as i64,
-        "TCP_CA_CWR" => LossState::Cwr as i64,
-        "TCP_CA_Recovery" => LossState::Recovery as i64,
-        "TCP_CA_Loss" => LossState::Loss as i64,
-        "tcpi_ca_state" => state.state as i64,
-        "tcpi_snd_cwnd" => state.cwnd.into(),
-        // Linux has 2^31 - 1 for none.
-        "tcpi_snd_ssthresh" => i64::from(state.ssthresh.min(0x7fff_ffff)),
-        "tcpi_unacked" => out.unacked.into(),
-        "tcpi_sacked" => out.sacked.into(),
-        "tcpi_lost" => out.lost.into(),
-        "tcpi_retrans" => out.retransmitted.into(),
-        "tcpi_reordering" => out.reordering.into(),
-        "tcpi_rtt" => (state.srtt.unwrap_or(0) / 1000) as i64,
-        "tcpi_min_rtt" => (state.min_rtt.unwrap_or(0) / 1000) as i64,
-        _ => return Err(Doubt::Unknown(format!("{text} of tcp_info"))),
-    })
+    info(text).ok_or_else(|| Doubt::Unknown(format!("{text} of tcp_info")))
 }

@@ -161,6 +161,13 @@ impl Script {
     }
 }
 
+/// The settings of a command: `sysctl -q net.ipv4.tcp_ecn=2` and `set_sysctls.py /proc/sys/net/ipv4/tcp_ecn=2`.
+pub fn assignments(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let words = line.split('#').next().unwrap_or("").split_whitespace();
+    let pairs = words.filter_map(|word| word.split_once('='));
+    pairs.map(|(name, value)| (name.rsplit(['.', '/']).next().unwrap_or(name), value))
+}
+
 /// The rest of a line, and the text after it.
 fn line_of(text: &str) -> (&str, &str) {
     text.split_once('\n').unwrap_or((text, ""))
