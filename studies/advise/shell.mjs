@@ -12,12 +12,11 @@ const { values } = parseArgs({
 });
 const program = programInOwnNetwork("advise");
 
-/** Those of the ten limits in limits.rs of a single user: all users of a shell have one address. The last value is the seconds that
- * a download lasts where 30 are too few for the bucket. */
+/** The ten limits of limits.rs. The last value is the number of users where there are several. */
 const LIMITS = [
   ["Flach16, table 5", "police cir 500k bc 8000", "20ms..100ms", 1, "cubic"],
   // A bucket of 32 s.
-  ["Flach16, table 6", "police cir 500k bc 2m", "20ms..100ms", 2, "cubic", 320],
+  ["Flach16, table 6", "police cir 500k bc 2m", "20ms..100ms", 2, "cubic"],
   ["Flach16, figure 13", "police cir 1.5m bc 8000", "20ms..100ms", 2, "cubic"],
   ["policer or shaper", "police 20000000", "10ms..40ms", 4, "reno"],
   ["case study", "police cir 300m bc 50000", "70ms..76ms", 1, "cubic"],
@@ -42,6 +41,7 @@ const LIMITS = [
     6,
     "cubic,bbr,reno",
   ],
+  ["nftables", "limit rate over 1250 kbytes/second burst 32 kbytes drop", "20ms..80ms", 6, "cubic", 4],
   [
     "tc tbf",
     "tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 400ms",
@@ -50,19 +50,32 @@ const LIMITS = [
     "cubic,bbr",
   ],
 ];
-const SECONDS = 30;
 const WITHIN = 0.2;
 
-/** The words of a shell for a limit of an advice. */
-function words(limit) {
+/** The words of a shell for a limit of an advice, and for the users who download. */
+function words(limit, users) {
   const { kind, rate_bps, overhead_bytes, burst_bytes, queue_bytes } = limit;
   const keys = [kind, `${rate_bps}bit`, "overhead", `${overhead_bytes}B`];
   if (burst_bytes !== undefined) keys.push("burst", `${burst_bytes}B`);
   if (queue_bytes !== undefined) keys.push("queue", `${queue_bytes}B`);
   if (kind === "shaper") keys.push("policy", '"queue"');
-  // As advise simulates it for a single user.
-  if (kind === "bc-pqp") keys.push("policy", "{ fair = 16 }");
+  if (kind === "bc-pqp") keys.push(...policy(users));
   return keys;
+}
+
+/** As advise simulates it: users share evenly, and the flows of each. All users of a shell have one address, so their ports tell them apart. */
+function policy(users) {
+  const all = [...new Set(users)];
+  if (all.length === 1) return ["policy", "{ fair = 16 }"];
+  const rules = users.map(
+    (user, flow) => `{ class = ${all.indexOf(user)}, remote-ports = "${5201 + flow}" }`,
+  );
+  return [
+    "policy",
+    `{ weighted = [${all.map(() => "[1, { fair = 16 }]").join(", ")}] }`,
+    "rule",
+    `[${rules.join(", ")}]`,
+  ];
 }
 
 /** A round trip of the range in ms: the ranges of the downloads are parts of equal size, taken in turn, as run after run goes on. */
@@ -72,7 +85,8 @@ function roundTrip([low, high], number, count, run) {
   return 1e3 * (low + (high - low) * Math.min(1, place));
 }
 
-/** Downloads behind a limit: the slowest one's share of an equal part of the rate, and the share of data packets that were dropped. */
+/** Downloads behind a limit: the slowest one's share of an equal part of the rate, or that of the slowest of several users, and the share of data
+ * packets that were dropped. */
 async function measure(folder, limit, downloads, run, seconds) {
   await place.renew();
   const commands = downloads.map(({ congestion_control, rtt_s }, index) => {
@@ -80,9 +94,10 @@ async function measure(folder, limit, downloads, run, seconds) {
     const iperf = `iperf3 -c ${SERVER} -R -C ${congestion_control} -p ${5201 + index} -t ${seconds} -J`;
     return `${program} shell --quiet delay ${delay.toFixed(2)}ms -- ${iperf} >${folder}/${index}.json &`;
   });
+  const users = downloads.map(({ user }) => user);
   const script = `${commands.join("\n")}\nwait`;
   const results = join(folder, "results");
-  const shell = ["shell", "--quiet", "-o", results, "--snaplen", "64", ...words(limit)];
+  const shell = ["shell", "--quiet", "-o", results, "--snaplen", "64", ...words(limit, users)];
   const process = spawn(program, [...shell, "--", "sh", "-c", script], { stdio: "inherit" });
   const code = await new Promise((done) => process.on("exit", done));
   if (code !== 0) throw new Error(`the shell ended with ${code}`);
@@ -93,8 +108,13 @@ async function measure(folder, limit, downloads, run, seconds) {
   });
   const [sent, arrived] = ["outside", "inside"].map((end) => segments(join(results, `${end}.pcap`)));
   rmSync(results, { recursive: true });
-  const equal = limit.rate_bps / downloads.length;
-  return { slowest: Math.min(...rates) / equal, loss: 1 - arrived / sent };
+  const several = users.some((user) => user !== users[0]);
+  const each = several
+    ? users.map((user) => rates.filter((_, flow) => users[flow] === user))
+    : rates.map((rate) => [rate]);
+  const sums = each.map((rates) => rates.reduce((sum, rate) => sum + rate));
+  const equal = limit.rate_bps / (several ? new Set(users).size : rates.length);
+  return { slowest: Math.min(...sums) / equal, loss: 1 - arrived / sent };
 }
 
 /** Data packets from the servers in a capture. */
@@ -114,7 +134,7 @@ function segments(capture) {
 
 const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
 const folder = mkdtempSync(join(tmpdir(), "tidegate-advise-"));
-const place = await open(folder, { downloads: 6 });
+const place = await open(folder, { downloads: 9 });
 const lines = [];
 const print = (line) => {
   console.log(line);
@@ -125,11 +145,24 @@ try {
   print(
     `${"limit".padEnd(20)}${"advised".padEnd(26)}${"measure".padEnd(14)}${"predicted".padStart(20)}${"in a shell".padStart(30)}`,
   );
-  for (const [name, line, rtt, flows, cc, seconds = SECONDS] of LIMITS) {
+  for (const [name, line, rtt, flows, cc, users = 1] of LIMITS) {
     if (values.only && !values.only.split(";").includes(name)) continue;
-    const asked = ["advise", "--quiet", "--json", "--rtt", rtt, "--flows", String(flows), "--cc", cc, line];
+    const asked = [
+      "advise",
+      "--quiet",
+      "--json",
+      "--rtt",
+      rtt,
+      "--flows",
+      String(flows),
+      "--users",
+      String(users),
+    ];
+    asked.push("--cc", cc, line);
     const advice = JSON.parse(execFileSync(program, asked, { encoding: "utf8", maxBuffer: 1 << 28 }));
     const [today, chosen] = [advice.options[0], advice.options[advice.chosen]];
+    // As long as in the simulations: slow start's losses, and what a bucket holds at first, count for less in a longer download.
+    const seconds = advice.simulated.duration_s;
     const found = { today: [], chosen: [] };
     for (let run = 0; run < Number(values.runs); run += 1) {
       found.today.push(await measure(folder, today.limit, today.downloads, run, seconds));
