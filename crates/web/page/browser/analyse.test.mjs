@@ -1,9 +1,10 @@
 // The page in a real browser, beside the command line: the same captures, the same words and numbers.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 import {
   accessible,
   explain,
@@ -45,7 +46,12 @@ async function table(page) {
 
 test("the corpus gets the verdicts, rates and numbers that tidegate detect prints", async () => {
   assert.ok(files.length >= 3, String(files));
-  for (const path of files) {
+  // They are compressed with xz and zstd.
+  const folder = temporary("formats");
+  const plain = execFileSync("xz", ["-dc", POLICED], { maxBuffer: 1 << 28 });
+  const others = { "plain.pcap": plain, "gzip.pcap.gz": gzipSync(plain) };
+  for (const [name, bytes] of Object.entries(others)) writeFileSync(join(folder, name), bytes);
+  for (const path of [...files, ...Object.keys(others).map((name) => join(folder, name))]) {
     const printed = execFileSync(program(), ["detect", "--all", path], { encoding: "utf8" });
     const wanted = printed.split("\n").flatMap((line) => {
       const found = /^ *(\d+) (client|server) +(\S+) +(\S+) +(\S+) +(\S+ \S+|-) +(\S+) +(\S+) (.*)$/.exec(
@@ -64,6 +70,14 @@ test("the corpus gets the verdicts, rates and numbers that tidegate detect print
       assert.deepEqual(found, wanted);
     });
   }
+});
+
+test("the engine is at most 1 MB to download", () => {
+  const assets = resolve(import.meta.dirname, "../dist/assets");
+  const engines = readdirSync(assets).filter((name) => name.endsWith(".wasm"));
+  assert.equal(engines.length, 1);
+  const { length } = gzipSync(readFileSync(resolve(assets, engines[0])), { level: 9 });
+  assert.ok(length <= 1e6, `${length} bytes`);
 });
 
 test("a transfer's story has the sentences of tidegate explain", async () => {

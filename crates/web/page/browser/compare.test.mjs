@@ -4,7 +4,17 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, open, program, root, saved, staged, temporary, onPage as withPage } from "./serve.mjs";
+import {
+  accessible,
+  fits,
+  open,
+  program,
+  root,
+  saved,
+  staged,
+  temporary,
+  onPage as withPage,
+} from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -99,6 +109,7 @@ test("two captures are compared in the words of tidegate diagnose, by keyboard, 
     );
     await page.waitForTimeout(500);
     await accessible(page);
+    await fits(page);
     address = new URL(page.url()).hash;
     if (process.env.UPDATE_SCREENSHOTS) {
       await page.keyboard.press("0");

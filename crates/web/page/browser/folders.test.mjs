@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, explain, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
+import { accessible, explain, fits, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -72,6 +72,7 @@ test("the program reads what the page lists, and the page shows what it shows of
     served = { rows: await rows(page), story: await page.textContent(".parts"), curves: await settled(page) };
     address = new URL(page.url()).hash;
     await accessible(page);
+    await fits(page);
   });
   await onPage("#", async (page) => {
     await open(page, POLICED);

@@ -4,7 +4,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
-import { accessible, browse, onPage, program, root, serve, temporary } from "./serve.mjs";
+import { accessible, browse, fits, onPage, program, root, serve, temporary } from "./serve.mjs";
 
 const skip = process.getuid() === 0 ? false : "needs root";
 const folder = temporary("gate");
@@ -199,6 +199,7 @@ test("rates, drops and the heaviest subscribers are those of the gate", { skip }
     );
     const together = rates.reduce((sum, text) => sum + Number(/([\d.]+) Mbit/.exec(text)[1]), 0);
     assert.ok(Math.abs(together / wanted - 1) < 0.15, `${rates} of ${wanted}`);
+    await fits(page);
     if (process.env.UPDATE_SCREENSHOTS) {
       await page.waitForTimeout(20_000);
       await page.setViewportSize({ width: 1440, height: 1000 });
@@ -256,6 +257,7 @@ test("a plan is changed when a person confirms it, and taken back", { skip }, as
     assert.match(lines[0], /set.*reset/);
     assert.match(lines[1], /set.*down 3\.00 Mbit\/s; plan slow/);
     await accessible(page);
+    await fits(page);
   });
 });
 

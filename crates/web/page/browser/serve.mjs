@@ -153,3 +153,13 @@ export async function accessible(page) {
   );
   assert.deepEqual(told, []);
 }
+
+/** Fails where what is shown stays wider than the narrowest or the widest screen: pictures follow a change of size a little later. */
+export async function fits(page) {
+  const size = page.viewportSize();
+  for (const width of [360, 3840]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.waitForFunction((width) => document.documentElement.scrollWidth <= width, width);
+  }
+  await page.setViewportSize(size);
+}
