@@ -78,14 +78,14 @@ fn vantage(vantage: Vantage, has_round_trips: bool) -> &'static str {
 fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
     let judgement = &kept.judgement;
     let findings = kept.findings();
-    let is_behind = kept.transfer.path.vantage() == Vantage::Receiver
-        || findings.is_some_and(|findings| findings.behind);
+    let is_behind =
+        kept.transfer.is_behind_losses() || findings.is_some_and(|findings| findings.behind);
     if let Some(losses) = findings.and_then(|findings| findings.losses)
         && let Some(limiter) = losses.limiter
     {
         match judgement.limit {
-            None if judgement.cause == Cause::Policer && is_behind => say(
-                "The policer's rate and size are not known, because a capture behind it does not show exactly when \
+            None if matches!(judgement.cause, Cause::Policer | Cause::Queue) && is_behind => say(
+                "The limiter's rate and size are not known, because a capture behind it does not show exactly when \
                  the lost packets were sent. Capture at the sender to measure them.",
             ),
             None if kept.transfer.tally.is_holed() => say(

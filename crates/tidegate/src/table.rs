@@ -276,7 +276,7 @@ impl Table {
 
     /// The verdict on all segments of a flow or a client. `pd` only counts policed segments.
     fn verdict_of_all(&mut self, judgement: &Judgement, policed: u64, segments: u64) -> String {
-        if judgement.confidence.is_some() {
+        if judgement.details::<pd::Answer>().is_none() {
             return self.in_words(judgement);
         }
         let words = format!("policed: {policed} of {segments}");

@@ -235,6 +235,25 @@ fn rows_by_client_have_the_verdict_too() {
     assert!(table.contains("policer 1.50 Mbit/s"), "{table}");
 }
 
+/// Of a capture with gaps no confidence is known, but the verdict is.
+#[test]
+fn tables_name_a_verdict_without_confidence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // One in ten of the large packets is missing.
+    let mut large = 0;
+    let mut kept = rotated::frames(&capture());
+    kept.retain(|frame| {
+        large += u32::from(frame.wire_len > 1_000);
+        frame.wire_len <= 1_000 || !large.is_multiple_of(10)
+    });
+    let path = rotated::write(&folder.path().join("gaps.pcap"), &kept);
+    for by in ["segment", "flow", "client"] {
+        let (code, table, _) = run(&["detect", "--by", by, &path]);
+        assert_eq!(code, 0);
+        assert!(table.contains("   - policer 1.5"), "{by}: {table}");
+    }
+}
+
 /// What the results lack is said on standard error, whatever their format.
 #[test]
 fn warnings_are_in_every_format() {

@@ -74,6 +74,38 @@ fn a_policer_that_others_use_has_no_level() {
     );
 }
 
+/// Behind the limiter nobody sees when the lost packets came to it, and that is the reason which is given.
+#[test]
+fn a_policer_seen_from_behind_has_no_rate_for_that_reason() {
+    let told = Captured::at("behind", BEHIND).told();
+    assert_eq!(told.verdict(), "policer");
+    assert!(told.json["limit"]["rate_bps"].is_null());
+    told.says(&[
+        "because a capture behind it does not show exactly when the lost packets were sent",
+    ]);
+}
+
+/// Half of the round trip is behind the tap.
+const BEHIND: &str = r#"
+title = "a download that is captured behind a policer"
+duration = "20s"
+[[element]]
+name = "policer"
+kind = "policer"
+rate = "5mbit"
+burst = "50kB"
+[[element]]
+name = "behind"
+kind = "tap"
+[[flow]]
+name = "seen"
+cc = "cubic"
+rtt = "40ms"
+traffic = { kind = "bulk", size = "6MB" }
+path = ["policer", "behind"]
+back = ["behind"]
+"#;
+
 #[test]
 fn a_queue_is_named_with_its_delay() {
     let captured = Captured::new(

@@ -35,18 +35,23 @@ pub struct Captured {
 
 impl Captured {
     pub fn new(flow: &[&str], bottleneck: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
         let scenario = format!(
             "{DOWNLOAD}{}\n[[element]]\nname = \"bottleneck\"\n{bottleneck}\n",
             flow.join("\n")
         );
+        Self::at("server", &scenario)
+    }
+
+    /// What a tap of a scenario saw.
+    pub fn at(tap: &str, scenario: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("download.toml");
         fs::write(&file, scenario).expect("written");
         let results = folder.path().join("results");
         let text = |path: &Path| path.to_str().expect("text").to_owned();
         let (code, _, err) = run(&["lab", "run", &text(&file), "-o", &text(&results)]);
         assert_eq!(code, 0, "{err}");
-        let path = results.join("server.pcap");
+        let path = results.join(format!("{tap}.pcap"));
         assert!(path.exists());
         Self { folder, path }
     }

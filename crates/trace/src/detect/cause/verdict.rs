@@ -81,9 +81,10 @@ pub(super) fn judge(
     let shares = shares(course.as_ref(), network, summary.metrics.loss_rate(), shift);
     let (cause, confidence, reason) = decide(summary, course.as_ref(), network, &shares);
     let mut judgement = Judgement::new(cause, reason);
-    // The lab has no transfers that several causes limited, and none that the capture holds with gaps.
+    // The lab has no transfers that several causes limited, and none that the capture holds with gaps. `unclear` names no cause that
+    // could be right.
     let holed = summary.tally.is_holed();
-    let measured = cause == Cause::Unclear || cause != Cause::Mixed && !holed;
+    let measured = !matches!(cause, Cause::Mixed | Cause::Unclear) && !holed;
     // Without losses nothing shows that a capture was taken before what limits, if its place is not known.
     let anywhere = summary.path.vantage() == Vantage::Unknown && losses.is_none();
     let place = match seen {
