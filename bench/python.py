@@ -196,9 +196,27 @@ def others(figures: Figures, folder: Path, files: list[Path], rounds: int) -> No
         figures.add(f"python.flow_rate_beside_{name}", flows / median(times["python"]).wall, "flows/s")
         figures.add(f"{name}.flow_rate", flows / median(times[name]).wall, "flows/s")
         figures.add(f"python.flow_rate_over_{name}", median(times[name]).wall / median(times["python"]).wall, "x")
+        # The kernel counts processor time in hundredths of a second: too coarse for a small capture.
+        if median(times["python"]).cpu >= 0.1:
+            figures.add(f"python.flow_cpu_rate_over_{name}", median(times[name]).cpu / median(times["python"]).cpu, "x")
 
 
-def spark(figures: Figures, files: list[Path], packets: int, rounds: int) -> None:
+def compressed(folder: Path, files: list[Path], least: int) -> list[Path]:
+    """The same files as `tidegate sample` compresses them, so many times that they have this many bytes."""
+    folder.mkdir()
+    codec = pa.Codec("zstd", 3)
+    once = [folder / f"{file.name}.zst" for file in files]
+    for file, small in zip(files, once, strict=True):
+        small.write_bytes(codec.compress(file.read_bytes(), asbytes=True))
+    made = list(once)
+    for copy in range(1, -(-least // sum(file.stat().st_size for file in once))):
+        for file in once:
+            made.append(folder / f"{copy}-{file.name}")
+            made[-1].hardlink_to(file)
+    return made
+
+
+def spark(figures: Figures, folder: Path, files: list[Path], packets: int, rounds: int) -> None:
     """Two cores, once the session and its workers run."""
     from pyspark.sql import SparkSession
     from tidegate import spark as on_spark
@@ -207,16 +225,25 @@ def spark(figures: Figures, files: list[Path], packets: int, rounds: int) -> Non
     build = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
     session = build.getOrCreate()
 
-    def analyse() -> None:
-        found = on_spark.analyse(session, [str(file) for file in files])
+    def analyse(given: list[Path]) -> None:
+        found = on_spark.analyse(session, [str(file) for file in given])
         # Makes all rows, and drops them.
         found.found.write.format("noop").mode("overwrite").save()
 
-    figures.add("spark.first_run", took(analyse).wall, "s")
-    times = in_turn({"native": lambda: native(files, 2), "spark": analyse}, rounds)
-    rates(figures, times, packets, "two_threads")
-    figures.add("spark.rate_over_native", median(times["native"]).wall / median(times["spark"]).wall, "x")
-    figures.add("spark.cpu_rate_over_native", median(times["native"]).cpu / median(times["spark"]).cpu, "x")
+    figures.add("spark.first_run", took(lambda: analyse(files)).wall, "s")
+    # What a job costs by itself.
+    nothing = session.range(0, 8, 1, 8).write.format("noop").mode("overwrite")
+    fixed = in_turn({"empty_job": nothing.save, "job_of_one_capture": lambda: analyse(files[:1])}, rounds)
+    for name, found in fixed.items():
+        figures.add(f"spark.{name}_cpu", median(found).cpu, "s")
+    small = compressed(folder / "compressed", files, sum(file.stat().st_size for file in files))
+    for name, given, times_as_many in [("", files, 1), ("_compressed", small, len(small) // len(files))]:
+        times = in_turn({"native": partial(native, given, 2), "spark": partial(analyse, given)}, rounds)
+        rates(figures, times, packets * times_as_many, f"two_threads{name}")
+        for way, found in times.items():
+            figures.add(f"{way}.two_threads{name}_cpu", median(found).cpu, "s")
+        figures.add(f"spark.rate_over_native{name}", median(times["native"]).wall / median(times["spark"]).wall, "x")
+        figures.add(f"spark.cpu_rate_over_native{name}", median(times["native"]).cpu / median(times["spark"]).cpu, "x")
     session.stop()
 
 
@@ -249,6 +276,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--size", type=int, default=1000, help="megabytes of captures")
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--only", choices=["read", "others", "spark"], help="a part of it")
     options.add_argument("--record", action="store_true", help="write the figures to bench/runs")
     given = options.parse_args()
     figures = Figures()
@@ -258,10 +286,14 @@ def main() -> None:
         figures.add("captures", len(files), "files")
         figures.add("captures.size", sum(file.stat().st_size for file in files) / 1e6, "MB")
         figures.add("captures.packets", packets, "packets")
-        sizes(figures, Path(folder), files, packets)
-        reading(figures, files, packets, given.rounds)
-        others(figures, Path(folder), files, given.rounds)
-        spark(figures, files, packets, given.rounds)
+        if given.only in (None, "read"):
+            sizes(figures, Path(folder), files, packets)
+            reading(figures, files, packets, given.rounds)
+        if given.only in (None, "others"):
+            others(figures, Path(folder), files, given.rounds)
+        if given.only in (None, "spark"):
+            spark(figures, Path(folder), files, packets, given.rounds)
+        figures.add("load", os.getloadavg()[0], "running processes, mean of the last minute")
     if given.record:
         print(f"written to {record(figures, given.rounds)}", file=sys.stderr)
 
