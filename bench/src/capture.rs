@@ -99,7 +99,7 @@ fn make(path: &Path, size: u64, snaplen: usize, losing: Losing) -> Result<()> {
         if out.whole_bytes >= size {
             break;
         }
-        out.append(Capture::new(part.open()?)?, number)
+        out.append(Capture::new(part.open()?)?, number, size)
             .with_context(|| format!("{part:?}"))?;
         eprintln!(
             "{}: {} MB of {} captures",
@@ -150,10 +150,13 @@ impl Out {
         })
     }
 
-    fn append(&mut self, mut capture: Capture, number: usize) -> Result<()> {
+    /// Takes frames up to this size of the whole.
+    fn append(&mut self, mut capture: Capture, number: usize, size: u64) -> Result<()> {
         let begin = self.now + PAUSE;
         let mut first = None;
-        while let Some(frame) = capture.frame()? {
+        while self.whole_bytes < size
+            && let Some(frame) = capture.frame()?
+        {
             if frame.link != LinkType::ETHERNET {
                 bail!("link layer {}, not Ethernet", frame.link);
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 
@@ -79,7 +80,8 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     let analyse = value("page.analyse")?;
     let analyse_cpu = value("page.analyse_cpu")?;
     let engine_cpu = value("page.engine_cpu")?;
-    value("page.file_alone")?;
+    let alone = value("page.file_alone")?;
+    let alone_cpu = value("page.file_alone_cpu")?;
     let grown = value("page.peak_memory")?;
     for name in [
         "page.zoom.frame_p50",
@@ -101,6 +103,10 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     figures.add("page.analyse_over_native", analyse / wall, "x");
     figures.add("page.analyse_cpu_over_native", analyse_cpu / cpu, "x");
     figures.add("page.engine_cpu_over_native", engine_cpu / cpu, "x");
+    // The browser's work and the engine's, if all cores were busy with it all the time.
+    let cores = available_parallelism().context("how many cores are there?")?;
+    let least = alone.max((alone_cpu + engine_cpu) / cores.get() as f64);
+    figures.add("page.least_over_native", least / wall, "x");
     let bound = 2.0 * memory + big.bytes as f64 / 1e6;
     figures.add("page.memory_over_bound", grown / bound, "x");
     fs::remove_file(&million)?;

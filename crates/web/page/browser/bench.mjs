@@ -46,31 +46,40 @@ async function read(page, path) {
   return page.evaluate(() => performance.getEntriesByName("read").at(-1).duration / 1e3);
 }
 
-/** How long the browser takes to hand over a file that nobody analyses: what the engine cannot be faster than. */
-async function handOver(page, path) {
+/**
+ * How long the browser takes to hand over a file that nobody analyses, and the processor time of all its processes: what the engine
+ * cannot be faster than. It reads as the page does (src/engine/stream.ts).
+ */
+async function handOver(page, browser, path) {
   const input = await page.evaluateHandle(() =>
     Object.assign(document.createElement("input"), { type: "file" }),
   );
   await input.setInputFiles(path);
-  return input.evaluate(async ({ files: [file] }) => {
+  const all = async () => sum([...(await threadTimes(browser)).values()]);
+  const before = await all();
+  const wall = await input.evaluate(async ({ files: [file] }) => {
     const begun = performance.now();
     const reader = file.stream().getReader({ mode: "byob" });
-    let buffer = new ArrayBuffer(4 << 20);
+    let buffer = new ArrayBuffer(1 << 20);
     for (;;) {
-      const { done, value } = await reader.read(new Uint8Array(buffer));
+      const { done, value } = await reader.read(new Uint8Array(buffer), { min: buffer.byteLength });
       if (done) return (performance.now() - begun) / 1e3;
       buffer = value.buffer;
     }
   });
+  return { wall, cpu: (await all()) - before };
 }
 
-/** The processor time of each of some threads of the page's process, in seconds: what other programs take does not count. */
-async function threadTimes(browser, counts) {
+/**
+ * The processor time of each of some threads, in seconds: what other programs take does not count. Of all the browser's threads if
+ * none are chosen, else of those of the page's process.
+ */
+async function threadTimes(browser, counts = null) {
   const times = new Map();
-  for (const id of await renderers(browser)) {
+  for (const id of await processes(browser, counts ? ["renderer"] : null)) {
     for (const task of readdirSync(`/proc/${id}/task`)) {
       const of = (what) => readFileSync(`/proc/${id}/task/${task}/${what}`, "utf8");
-      if (counts(of("comm"), Number(task) === id))
+      if (!counts || counts(of("comm"), Number(task) === id))
         times.set(task, Number(of("schedstat").split(" ")[0]) / 1e9);
     }
   }
@@ -83,15 +92,16 @@ const workerTimes = (browser) => threadTimes(browser, (name) => name.startsWith(
 const pageTime = async (browser) => sum([...(await threadTimes(browser, (_, first) => first)).values()]);
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 
-async function renderers(browser) {
+/** The processes of a browser, of some types or of all. */
+async function processes(browser, types) {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  return processInfo.filter(({ type }) => type === "renderer").map(({ id }) => id);
+  return processInfo.filter(({ type }) => types?.includes(type) ?? true).map(({ id }) => id);
 }
 
 /** The most memory that the page's process ever had, in bytes: Linux counts it. */
 async function memory(browser) {
-  const peaks = (await renderers(browser)).map(
+  const peaks = (await processes(browser, ["renderer"])).map(
     (id) => /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${id}/status`, "utf8"))[1] * 1024,
   );
   return Math.max(...peaks);
@@ -119,7 +129,7 @@ try {
         // The engine takes longer than the one that fetches.
         engine.push(Math.max(...taken));
       }
-      handed.push(await handOver(page, capture));
+      handed.push(await handOver(page, browser, capture));
     });
   }
   figure("page.first_paint", at(paints, 0.5), "ms");
@@ -127,7 +137,13 @@ try {
   figure("page.analyse", at(times, 0.5), "s");
   figure("page.analyse_cpu", at(cpu, 0.5), "s");
   figure("page.engine_cpu", at(engine, 0.5), "s");
-  figure("page.file_alone", at(handed, 0.5), "s");
+  const alone = (what) =>
+    at(
+      handed.map((one) => one[what]),
+      0.5,
+    );
+  figure("page.file_alone", alone("wall"), "s");
+  figure("page.file_alone_cpu", alone("cpu"), "s");
   figure("page.peak_memory", at(grown, 0.5) / 1e6, "MB");
   // Frames as soon as they are drawn instead of sixty a second, so that the time of a frame is its cost.
   const unbounded = ["--disable-frame-rate-limit", "--disable-gpu-vsync"];
