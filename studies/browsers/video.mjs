@@ -3,26 +3,40 @@ import { copyFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beginning, QUALITIES, SEGMENT, sizes } from "./ladder.mjs";
 import { FREE, limiters, scenario, simulate } from "./scenario.mjs";
-import { arrivals, fairness, view } from "./shell.mjs";
+import { arrivals, fairness, lead, view } from "./shell.mjs";
 import { percentile } from "./table.mjs";
 
 /** Video in the buffer up to which the player asks for more, and the quality of the first segment. */
 const [BUFFER, FIRST] = [30, 2];
-/** The download has its rate before the video begins. In 36 runs of the browser, its first packet was this many seconds before the video's. */
-const LEAD = [3.7, 5.5];
-const SEEDS = 30;
+/** How many seconds after the download a video begins, at the earliest, and how long the download's cycle is behind the single queue: it loses
+ * packets twice in that time. What a viewer sees depends on where the download is in it, so runs are spread over it. */
+const [LEAD, CYCLE] = [3, 8.5];
+/** Simulations for each run of the browser, which begin up to this many seconds before or after it. */
+const [SEEDS, AROUND] = [12, 0.1];
+/** Seconds from the connection of the lab's download until its first packet has arrived. */
+const OPENING = 0.045;
 const FREE_RUNS = 3;
 /** Seconds that a download lasts longer than all that happens beside it; it is ended then. */
 const MARGIN = 120;
-/** Bytes of a TLS 1.3 handshake with the study's certificate. */
-const HANDSHAKE = 1500;
+/** Where the server sends from: the video, and the download. */
+const PORTS = [443, 5201];
+/** Bytes that nginx sends in a TLS 1.3 handshake with the study's certificate, HTTP/2's settings included; what it adds to each answer, headers
+ * mostly; and a segment's first part, which dash.js leaves out of its throughput: a record of TLS. All as in a capture. */
+const [HANDSHAKE, HEADERS, RECORD] = [943, 180, 16221];
+/** `weightDownloadTimeMultiplicationFactor` of dash.js 5, for a second. */
+const WEIGHT = 1.5;
 
 /** The player's settings in the words of the lab. Segments have the sizes of those in the files. */
 function traffic({ rule, length, work, held, before, relative }) {
   const ladder = QUALITIES.map(([, rate]) => `"${rate}kbit"`).join(", ");
   const preface = before.map((size) => `"${size}B"`).join(", ");
   // dash.js appends whole segments, and Chromium plays as soon as there is one.
-  return `{ kind = "adaptive", rule = "${rule}", ladder = [${ladder}], segment = "${SEGMENT}s", length = "${length}s", initial = "${QUALITIES[FIRST][1]}kbit", segment-sizes = [${relative.join(", ")}], initial-segments = ${held}, buffer = "${BUFFER}s", join = "${SEGMENT}s", rejoin = "${SEGMENT}s", preface = [${preface}], work = "${work}ms" }`;
+  return `{ kind = "adaptive", rule = "${rule}", ladder = [${ladder}], segment = "${SEGMENT}s", length = "${length}s", initial = "${QUALITIES[FIRST][1]}kbit", segment-sizes = [${relative.join(", ")}], initial-segments = ${held}, buffer = "${BUFFER}s", join = "${SEGMENT}s", rejoin = "${SEGMENT}s", preface = [${preface}], unmeasured = "${RECORD}B", weight = ${WEIGHT}, work = "${work}ms" }`;
+}
+
+/** When run after run begins after the download. Each falls into the largest gap that is left. */
+function leadOf(run) {
+  return LEAD + (((run * (Math.sqrt(5) - 1)) / 2) % 1) * CYCLE;
 }
 
 /** What the browser saw, in the terms of the lab's rows. */
@@ -38,7 +52,8 @@ function seen(video, capture) {
     rates,
     segments: video.segments,
     switches: rates.filter((rate, index) => index > 0 && rate !== rates[index - 1]).length,
-    fairness: fairness(arrivals(capture, video.epoch, [443, 5201]), video.segments),
+    fairness: fairness(arrivals(capture, video.epoch, PORTS), video.segments),
+    lead: lead(capture, PORTS),
   };
 }
 
@@ -79,14 +94,14 @@ export async function videos(
   { program, folder, keep, has, kept, place, content, length, senders, rules, only, runs },
   each,
 ) {
-  const before = [HANDSHAKE, ...beginning(content.video)];
+  const before = [HANDSHAKE, ...beginning(content.video).map((size) => size + HEADERS)];
   const relative = sizes(content.video, length);
   const limit = 2 * length + 30;
-  const play = async (element, cc, rule, download, name) => {
+  const play = async (element, cc, rule, download, name, run = 0) => {
     place.congestion(cc);
     const settings = { rule, buffer: BUFFER, initial: QUALITIES[FIRST][1], limit };
     const task = { video: settings };
-    if (download) task.download = { cc: download, seconds: limit + MARGIN };
+    if (download) task.download = { cc: download, seconds: limit + MARGIN, lead: leadOf(run) };
     const text = scenario({
       element,
       traffic: '{ kind = "bulk" }',
@@ -103,9 +118,9 @@ export async function videos(
     return seen(result.video, capture);
   };
   const label = (rule, cc, name) => `video-${length}-${rule}-${cc}-${name}`;
-  const played = (element, cc, rule, download, name) =>
-    keep(label(rule, cc, name), () => play(element, cc, rule, download, `${rule}-${cc}-${name}`));
-  const model = (element, cc, rule, download, { work, held }) =>
+  const played = (element, cc, rule, download, name, run) =>
+    keep(label(rule, cc, name), () => play(element, cc, rule, download, `${rule}-${cc}-${name}`, run));
+  const model = (element, cc, rule, download, { work, held }, lead = LEAD) =>
     modelled(
       program,
       folder,
@@ -114,9 +129,8 @@ export async function videos(
         traffic: traffic({ rule, length, work, held, before, relative }),
         cc,
         download,
-        seconds: Math.ceil(limit + LEAD[1]),
-        // Runs differ by where the download is when the video begins.
-        start: `${LEAD[0]}s..${LEAD[1]}`,
+        seconds: Math.ceil(limit + LEAD + CYCLE),
+        start: `${(lead + OPENING - AROUND).toFixed(3)}s..${(lead + OPENING + AROUND).toFixed(3)}`,
       }),
     );
   for (const rule of rules) {
@@ -154,8 +168,10 @@ export async function videos(
         if (only && !only.includes(name)) continue;
         const browser = [];
         for (let run = 0; run < runs || has(label(rule, cc, `${name}-${run}`)); run += 1)
-          browser.push(await played(element, cc, rule, "cubic", `${name}-${run}`));
-        each({ rule, cc, limiter: name, browser, lab: model(element, cc, rule, "cubic", own) });
+          browser.push(await played(element, cc, rule, "cubic", `${name}-${run}`, run));
+        // The lab's videos begin when those of the browser did.
+        const lab = browser.flatMap(({ lead }) => model(element, cc, rule, "cubic", own, lead));
+        each({ rule, cc, limiter: name, browser, lab });
       }
     }
   }

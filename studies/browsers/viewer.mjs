@@ -62,9 +62,6 @@ async function visit(browser, { path, archive }) {
   return { path, failed, ...times };
 }
 
-const stop = task.download && download(task.download);
-// The download has its rate before anything else begins.
-await new Promise((done) => setTimeout(done, task.download ? 3000 : 0));
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: [
@@ -77,6 +74,9 @@ const browser = await chromium.launch({
     "--autoplay-policy=no-user-gesture-required",
   ],
 });
+const stop = task.download && download(task.download);
+// The download has its rate before anything else begins.
+await new Promise((done) => setTimeout(done, 1000 * (task.download?.lead ?? 0)));
 const seen = {};
 if (task.video) seen.video = await watch(browser, task.video);
 if (task.pages) {

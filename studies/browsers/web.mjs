@@ -34,7 +34,7 @@ export async function pages({ program, folder, keep, kept, place, list, download
       seconds,
       start: 0,
     });
-    const task = { pages: tasks, download: download && { cc: download, seconds } };
+    const task = { pages: tasks, download: download && { cc: download, seconds, lead: LEAD } };
     const { seen } = await view(program, folder, text, task);
     return seen.pages;
   };

@@ -444,6 +444,10 @@ pub struct AdaptivePlan {
     pub initial: Rate,
     /// As many segments have this quality, before the player goes by their throughput; at least one.
     pub initial_segments: u32,
+    /// The first bytes of a segment do not count for its throughput, nor does the time until they have arrived.
+    pub unmeasured: u32,
+    /// What a second of downloading weighs in averages of throughput, in thousandths: dash.js 5 has 1500 (`weightDownloadTimeMultiplicationFactor`).
+    pub weight: u32,
     /// The player asks for a segment while it has less video than this.
     pub buffer: Nanos,
     /// Video that the player needs before it begins.

@@ -22,6 +22,8 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
     Ok(AdaptivePlan {
         initial: f.rate("initial")?.unwrap_or(ladder[0]),
         initial_segments: f.integer("initial-segments", 1..=1000)?.unwrap_or(1) as u32,
+        unmeasured: f.small_bytes("unmeasured", 0..=1_000_000)?.unwrap_or(0),
+        weight: (f.real("weight", 0.01..=100.0)?.unwrap_or(1.0) * 1000.0) as u32,
         ladder,
         segment: f.positive_time("segment")?.unwrap_or(4 * SECOND),
         length: f.positive_time("length")?.unwrap_or(300 * SECOND),

@@ -258,6 +258,8 @@ section! { ADAPTIVE = "traffic = { kind = \"adaptive\" }", "A whole video in seg
     "rule": "\"throughput\" or \"bola\"", "throughput", "How the player chooses. `throughput` takes the highest quality below 90 % of the throughput of earlier segments. BOLA chooses by the video in the buffer.";
     "initial": "rate", "that of the lowest quality", "The first segment has the highest quality up to this rate: nothing is known of the throughput yet.";
     "initial-segments": "number", "1", "As many segments have this quality, before the player goes by their throughput.";
+    "unmeasured": "size", "0B", "The first bytes of a segment do not count for its throughput, nor does the time until they have arrived. A player in a browser sees them as one record of TLS: for dash.js, `16kB`.";
+    "weight": "number", "1", "What a second of downloading weighs in the averages of throughput: 1.5 in dash.js 5.";
     "buffer": "time", "30s", "The player asks for a segment while it has less video than this. BOLA chooses the lowest quality below a third of it, and the highest from it on.";
     "join": "time", "2s", "Video that the player needs before it begins, at most `buffer`.";
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out, at most `buffer`.";

@@ -55,7 +55,7 @@ enum Stage {
 struct Fetch {
     requested: Nanos,
     bytes: u64,
-    /// When its first byte arrived.
+    /// When its first bytes had arrived, after which its throughput is measured.
     first: Option<Nanos>,
 }
 
@@ -174,7 +174,8 @@ impl Adaptive {
             _ => return None,
         }
         let received = client.received();
-        if received > self.asked - self.fetch.bytes {
+        let unmeasured = self.unmeasured();
+        if received >= self.asked - self.fetch.bytes + unmeasured.max(1) {
             self.fetch.first.get_or_insert(now);
         }
         if received < self.asked {
@@ -198,7 +199,7 @@ impl Adaptive {
         self.playback
             .arrived(now, Bytes::new(until(done) - until(done - 1)));
         let fetched = rule::Fetched {
-            bytes: self.fetch.bytes,
+            bytes: self.fetch.bytes - unmeasured,
             time: now - self.fetch.first.unwrap_or(now),
         };
         self.player.fetched(fetched);
@@ -217,6 +218,11 @@ impl Adaptive {
             end: now,
             bytes: self.fetch.bytes,
         })
+    }
+
+    /// Bytes of the segment that say nothing of its throughput.
+    fn unmeasured(&self) -> u64 {
+        self.fetch.bytes.min(self.plan.unmeasured.into())
     }
 
     /// When the incomplete segment was asked for.

@@ -26,7 +26,7 @@ fn complain(cases: &[(&str, &str)]) {
 #[test]
 fn videos_have_ladders() {
     let Traffic::Adaptive(video) = read(
-        "{ kind = \"adaptive\", ladder = [\"300kbit\", \"1mbit\"], rule = \"bola\", segment = \"2s\" }",
+        "{ kind = \"adaptive\", ladder = [\"300kbit\", \"1mbit\"], rule = \"bola\", segment = \"2s\", unmeasured = \"16kB\", weight = 1.5 }",
     ) else {
         panic!("another kind");
     };
@@ -40,6 +40,7 @@ fn videos_have_ladders() {
         (vec![300_000, 1_000_000], AdaptationRule::Bola)
     );
     assert_eq!((video.segment, video.buffer), (2 * SECOND, 30 * SECOND));
+    assert_eq!((video.unmeasured, video.weight), (16_000, 1500));
     complain(&[
         ("\"adaptive\"", "`ladder` is missing"),
         (

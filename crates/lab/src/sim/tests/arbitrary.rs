@@ -239,6 +239,8 @@ fn videos() -> impl Strategy<Value = Traffic> {
                     rule,
                     initial: rate(buffer % 3_000_000),
                     initial_segments: request % 5,
+                    unmeasured: request % 50_000,
+                    weight: 10 + request % 3000,
                     buffer,
                     start: (buffer as f64 * share) as u64,
                     restart: (buffer as f64 * (1.0 - share)) as u64,

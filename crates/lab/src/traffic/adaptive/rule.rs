@@ -2,7 +2,7 @@
 //!
 //! The throughput rule takes the highest quality below nine tenths of the throughput, as an average of earlier segments
 //! [Spiteri18]. The average is that of dash.js: the smaller of two exponential averages with half-lives of 3 and 8 s,
-//! weighted by the time that a segment took from its first byte on.
+//! weighted by the time that a segment took from its first bytes on (dash.js 5: by one and a half times that).
 //!
 //! BOLA takes the quality m with the largest (V (v_m + γ) − Q) / S_m, where Q is the video in the buffer, S_m the rate of
 //! the quality and v_m = ln (S_m / S_1) its utility [Spiteri16]. V and γ follow from two buffers, as in dash.js: below
@@ -29,8 +29,9 @@ const SHORTEST: f64 = 0.001;
 
 /// A segment that has arrived.
 pub struct Fetched {
+    /// Without those that are not measured; 0 if none are.
     pub bytes: u64,
-    /// From its first byte on.
+    /// In which these arrived.
     pub time: Nanos,
 }
 
@@ -56,7 +57,10 @@ impl Player {
         let is_bola = plan.rule == AdaptationRule::Bola && rates.len() > 1;
         Self {
             bola: is_bola.then(|| Bola::new(&rates, plan)),
-            throughput: Throughput::default(),
+            throughput: Throughput {
+                pace: f64::from(plan.weight) / 1000.0,
+                ..Throughput::default()
+            },
             initial: plan.initial.bits_per_second() as f64,
             learning: plan.initial_segments,
             rates,
@@ -65,7 +69,9 @@ impl Player {
 
     /// A segment has arrived.
     pub fn fetched(&mut self, segment: Fetched) {
-        self.throughput.add(segment);
+        if segment.bytes > 0 {
+            self.throughput.add(segment);
+        }
         self.learning = self.learning.saturating_sub(1);
     }
 
@@ -96,17 +102,20 @@ impl Player {
 struct Throughput {
     estimates: [f64; HALF_LIVES.len()],
     weight: f64,
+    /// The weight of a second.
+    pace: f64,
 }
 
 impl Throughput {
     fn add(&mut self, segment: Fetched) {
         let time = (segment.time as f64 / SECOND as f64).max(SHORTEST);
         let value = segment.bytes as f64 * 8.0 / time;
+        let weight = self.pace * time;
         for (estimate, half_life) in self.estimates.iter_mut().zip(HALF_LIVES) {
-            let kept = pow(0.5, time / half_life);
+            let kept = pow(0.5, weight / half_life);
             *estimate = kept * *estimate + (1.0 - kept) * value;
         }
-        self.weight += time;
+        self.weight += weight;
     }
 
     /// Bits per second. The averages begin at 0, which is taken out.

@@ -18,6 +18,8 @@ fn video(rule: AdaptationRule) -> AdaptivePlan {
         rule,
         initial: rate(0),
         initial_segments: 1,
+        unmeasured: 0,
+        weight: 1000,
         buffer: 30 * SECOND,
         start: 2 * SECOND,
         restart: 5 * SECOND,
@@ -146,6 +148,42 @@ fn a_full_buffer_makes_the_player_wait() {
 
 /// The qualities that the formulas of dash.js give for these rates, with buffers from 10 to 30 s. The changes are at 12.60, 18.17, 22.79
 /// and 27.42 s.
+#[test]
+fn throughput_is_averaged_as_dash_js_does() {
+    // By hand: after 1 and 4 Mbit/s for a second each, `getEwma` of dash.js 5 is (4 + k) / (1 + k) Mbit/s for the slower average, the smaller
+    // one, with k = 0.5^(1.5 / 8): 2.597 Mbit/s, of which 90 % are 2.338.
+    for (rate, taken) in [(2_330_000, 1), (2_345_000, 0)] {
+        let mut plan = video(AdaptationRule::Throughput);
+        plan.weight = 1500;
+        plan.ladder = [300_000, rate].map(crate::testing::rate).to_vec();
+        let mut player = Player::new(&plan);
+        for bytes in [125_000, 500_000] {
+            player.fetched(Fetched {
+                bytes,
+                time: SECOND,
+            });
+        }
+        assert_eq!(player.choose(0, 0, 0), (taken, 0), "{rate}");
+    }
+}
+
+#[test]
+fn the_first_bytes_of_a_segment_may_not_count() {
+    let mut video = video(AdaptationRule::Throughput);
+    let taken = |video: &AdaptivePlan| {
+        let flow = watch(video.clone(), 2_000_000, 300 * SECOND);
+        flow.adaptive.expect("a video").qualities[1]
+    };
+    // At a constant rate, the rest says the same.
+    for unmeasured in [0, 16_221] {
+        video.unmeasured = unmeasured;
+        assert_eq!(taken(&video), 1_500_000, "{unmeasured}");
+    }
+    // Nothing is left, so nothing is known.
+    video.unmeasured = 1_000_000;
+    assert_eq!(taken(&video), 300_000);
+}
+
 #[test]
 fn bola_chooses_as_dash_js_does() {
     let mut player = Player::new(&video(AdaptationRule::Bola));
