@@ -9,9 +9,10 @@ use anyhow::Result;
 use clap::Parser;
 use tidegate_gate::measure::{Bench, Cost, Decide, Fates, Held, Limit, Load, Offered};
 use tidegate_gate::table::{
-    Accounting, Excess, LinkFrames, Match, OtherFrames, Plan, Seat, Settings, Sources, Unknown,
+    Accounting, Excess, LinkFrames, Match, OtherFrames, PerDirection, Plan, Seat, Settings,
+    Sources, Unknown,
 };
-use tidegate_gate::{DataPath, Devices, Direction};
+use tidegate_gate::{DataPath, Devices};
 use tidegate_limiter::{
     BurstControl, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings, HashKey,
     LimiterConfig, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
@@ -288,10 +289,11 @@ impl Study {
                 version,
                 ..Seat::default()
             };
-            Ok((Match::Prefix(address.parse()?), seat))
+            let both = PerDirection::new(|_| seat);
+            Ok((Match::Prefix(address.parse()?), both))
         });
         let seats = seats.collect::<Result<Vec<_>>>()?;
-        path.seat(Direction::Down, &seats)?;
+        path.seat(&seats)?;
         for limiter in 0..aggregates {
             path.forget(limiter)?;
         }

@@ -4,66 +4,94 @@
 #include "decide.h"
 #include "origin.h"
 
-// Finds the seat of a packet: tags before addresses, longer prefixes before shorter ones.
-static __always_inline int find(struct packet *p, const struct settings *set)
+// A subscriber's seat for packets in this direction, if there is one.
+static __always_inline const struct seat *seat_of(const struct seats *both, u32 direction)
 {
-	struct seat *seat = 0;
-	u32 direction = p->direction & 1, links = set->links[direction];
+	if (!both)
+		return 0;
+	const struct seat *seat = both->way + (direction & 1);
+	return seat->known ? seat : 0;
+}
+
+// The seat of a packet: tags before addresses, longer prefixes before shorter ones.
+static __always_inline const struct seat *sought(const struct packet *p, const struct settings *set)
+{
+	union {
+		struct link_key link;
+		struct key4 four;
+		struct key6 six;
+	} key = {};
+	const struct seat *seat = 0;
+	u32 direction = p->direction & 1, links = set->links;
 	if (links) {
-		struct link_key key = { .direction = direction };
 		if (p->pppoe && links >> PPPOE & 1) {
-			key.kind = PPPOE;
-			key.id = p->session;
-			seat = bpf_map_lookup_elem(&seats_link, &key);
+			key.link.kind = PPPOE;
+			key.link.id = p->session;
+			seat = seat_of(bpf_map_lookup_elem(&seats_link, &key.link), direction);
 		}
 		if (!seat && p->tags == 2 && links >> QINQ & 1) {
-			key.kind = QINQ;
-			key.id = (u32)p->outer << 16 | p->inner;
-			seat = bpf_map_lookup_elem(&seats_link, &key);
+			key.link.kind = QINQ;
+			key.link.id = (u32)p->outer << 16 | p->inner;
+			seat = seat_of(bpf_map_lookup_elem(&seats_link, &key.link), direction);
 		}
 		if (!seat && p->tags == 1 && links >> VLAN & 1) {
-			key.kind = VLAN;
-			key.id = p->outer;
-			seat = bpf_map_lookup_elem(&seats_link, &key);
+			key.link.kind = VLAN;
+			key.link.id = p->outer;
+			seat = seat_of(bpf_map_lookup_elem(&seats_link, &key.link), direction);
 		}
 	}
 	const u32 *address = direction ? p->source : p->destination;
 	if (!seat && p->family == 4) {
-		struct key4 key = { .direction = direction };
-		u32 count = set->count4[direction], word = address[3];
+		key.four = (struct key4) {};
+		u32 count = set->count4, word = address[3];
 		for (u32 i = 0; i < LENGTHS; i++) {
 			if (i >= count)
 				break;
-			const struct length4 *length = &set->lengths4[direction][i];
-			key.address = word & length->mask;
-			key.length = length->length;
-			seat = bpf_map_lookup_elem(&seats4, &key);
+			const struct length4 *length = &set->lengths4[i];
+			key.four.address = word & length->mask;
+			key.four.length = length->length;
+			seat = seat_of(bpf_map_lookup_elem(&seats4, &key.four), direction);
 			if (seat)
 				break;
 		}
 	} else if (!seat && p->family == 6) {
-		struct key6 key = { .direction = direction };
-		u32 count = set->count6[direction];
+		key.six = (struct key6) {};
+		u32 count = set->count6;
 		for (u32 i = 0; i < LENGTHS; i++) {
 			if (i >= count)
 				break;
-			const struct length6 *length = &set->lengths6[direction][i];
-			key.address[0] = address[0] & length->mask[0];
-			key.address[1] = address[1] & length->mask[1];
-			key.address[2] = address[2] & length->mask[2];
-			key.address[3] = address[3] & length->mask[3];
-			key.length = length->length;
-			seat = bpf_map_lookup_elem(&seats6, &key);
+			const struct length6 *length = &set->lengths6[i];
+			key.six.address[0] = address[0] & length->mask[0];
+			key.six.address[1] = address[1] & length->mask[1];
+			key.six.address[2] = address[2] & length->mask[2];
+			key.six.address[3] = address[3] & length->mask[3];
+			key.six.length = length->length;
+			seat = seat_of(bpf_map_lookup_elem(&seats6, &key.six), direction);
 			if (seat)
 				break;
 		}
 	}
+	return seat;
+}
+
+static __always_inline int find(struct packet *p, const struct settings *set)
+{
+	const struct seat *seat = sought(p, set);
 	if (!seat)
 		return 0;
 	p->seat = *seat;
-	if (direction && seat->bound)
-		p->spoofed = is_spoofed(p, seat);
+	if (p->direction && p->seat.known & BOUND)
+		p->spoofed = is_spoofed(p);
 	return 1;
+}
+
+// The same by the number of the settings. It is a part since the keys would take stack that later steps need.
+PART int find_seat(struct packet *p, u32 index)
+{
+	if (!p)
+		return 0;
+	struct settings *set = bpf_map_lookup_elem(&settings, &index);
+	return set ? find(p, set) : 0;
 }
 
 // Whether a sender of frames without IP keeps to a low rate: 64 kbit/s towards the network and 1 Mbit/s
@@ -176,5 +204,5 @@ PART int judge(struct packet *p)
 		return PASS;
 	charge(p, set);
 	p->watched |= set->modes;
-	return find(p, set) ? seated(p) : stranger(p);
+	return find_seat(p, index) ? seated(p) : stranger(p);
 }

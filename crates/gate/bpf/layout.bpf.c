@@ -17,6 +17,8 @@ struct {
 	struct shape shape;
 	struct rules rules;
 	struct seat seat;
+	struct seats seats;
+	enum known known;
 	struct binding binding;
 	struct link_key link_key;
 	struct key4 key4;

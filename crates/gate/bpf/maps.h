@@ -51,26 +51,26 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * PREFIXES);	// in both directions
+	__uint(max_entries, PREFIXES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key4);
-	__type(value, struct seat);
+	__type(value, struct seats);
 } seats4 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * PREFIXES);	// in both directions
+	__uint(max_entries, PREFIXES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct key6);
-	__type(value, struct seat);
+	__type(value, struct seats);
 } seats6 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * LINKS);
+	__uint(max_entries, LINKS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
-	__type(value, struct seat);
+	__type(value, struct seats);
 } seats_link SEC(".maps");
 
 struct {

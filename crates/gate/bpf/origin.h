@@ -24,9 +24,9 @@ struct {
 
 // Whether a packet from a subscriber does not come from where the subscriber is bound to. This is not known where
 // packets from subscribers go out.
-static __always_inline int is_spoofed(const struct packet *p, const struct seat *seat)
+static __always_inline int is_spoofed(const struct packet *p)
 {
-	u32 interface = p->interface, limiter = seat->limiter;
+	u32 interface = p->interface, limiter = p->seat.limiter;
 	u32 *port = bpf_map_lookup_elem(&ports, &interface);
 	struct binding *bound = bpf_map_lookup_elem(&bindings, &limiter);
 	if (!port || !bound)

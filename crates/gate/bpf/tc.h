@@ -47,11 +47,11 @@ __attribute__((noinline)) int tc_parse_ip(struct __sk_buff *skb, struct packet *
 	return 0;
 }
 
-static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_layer)
+// Reads a packet's headers. Returns the bytes of a tag that is on the wire, but not in the buffer.
+static __always_inline u32 tc_read(struct __sk_buff *skb, struct packet *p, int link_layer)
 {
-	struct packet p = { .direction = direction, .packets = 1, .length = skb->len };
-	if (direction)
-		p.interface = skb->ifindex;
+	if (p->direction)
+		p->interface = skb->ifindex;
 	struct bytes from = {
 		.data = (void *)(long)skb->data, .end = (void *)(long)skb->data_end, .length = skb->len
 	};
@@ -64,33 +64,30 @@ static __always_inline int tc(struct __sk_buff *skb, u8 direction, int link_laye
 	if (link_layer) {
 		if (skb->vlan_present) {
 			tag = 4;
-			p.outer = skb->vlan_tci & 0xfff;
-			p.tags = p.outer != 0;
+			p->outer = skb->vlan_tci & 0xfff;
+			p->tags = p->outer != 0;
 		}
-		type = parse_frame(&p, &from);
+		type = parse_frame(p, &from);
 	} else {
 		type = __builtin_bswap16(skb->protocol);
 	}
-	tc_parse_ip(skb, &p, type);
-	if (tag) {
-		// The tag is on the wire, but not in the buffer.
-		p.length += tag * p.packets;
-		p.ip += tag;
-	}
-	int verdict = judge(&p);
-	if (p.watched & WATCHES)
-		watch(&p, verdict);
-	if (p.watched & SHADOWS)
+	tc_parse_ip(skb, p, type);
+	p->length += tag * p->packets;
+	p->ip += tag;
+	return tag;
+}
+
+static __always_inline int tc_decide(struct __sk_buff *skb, struct packet *p, u32 tag)
+{
+	int verdict = judge(p);
+	if (p->watched & WATCHES)
+		watch(p, verdict);
+	if (p->watched & SHADOWS)
 		verdict = PASS;
-	p.ip -= tag;
+	p->ip -= tag;
 	if (verdict == EXCESS)
 		return SHOT;
 	if (verdict == CE || verdict >= MARKED)
-		tc_mark(skb, &p, verdict);
+		tc_mark(skb, p, verdict);
 	return NEXT;
 }
-
-SEC("tc") int tc_down(struct __sk_buff *skb) { return tc(skb, 0, 1); }
-SEC("tc") int tc_up(struct __sk_buff *skb) { return tc(skb, 1, 1); }
-SEC("tc") int tc_down_ip(struct __sk_buff *skb) { return tc(skb, 0, 0); }
-SEC("tc") int tc_up_ip(struct __sk_buff *skb) { return tc(skb, 1, 0); }

@@ -211,9 +211,15 @@ struct rules {
 	struct rule rule[RULES];
 };
 
+// Whether packets have a limiter, and whether `bindings` says where packets from the subscriber come from.
+enum known { SEATED = 1, BOUND = 2 };
 struct seat {
 	u32 limiter, plan, version;
-	u32 bound;	// whether `bindings` says where packets from the subscriber come from
+	u32 known;
+};
+// A subscriber's, by direction.
+struct seats {
+	struct seat way[2];
 };
 // Where packets from a subscriber come from. Parts that are 0 may be anything.
 struct binding {
@@ -270,20 +276,21 @@ struct line {
 };
 
 enum link { VLAN, QINQ, PPPOE };
+// Keys have a multiple of 8 bytes, as table.h needs on DPDK.
 struct link_key {
 	u32 id;
-	u8 kind, direction;
-	u16 spare;
+	u8 kind;
+	u8 spare[3];
 };
 struct key4 {
 	u32 address;
-	u8 length, direction;
-	u16 spare;
+	u8 length;
+	u8 spare[3];
 };
 struct key6 {
 	u32 address[4];
-	u8 length, direction;
-	u16 spare;
+	u8 length;
+	u8 spare[7];
 };
 struct length4 {
 	u32 mask, length;
@@ -297,16 +304,16 @@ struct settings {
 	s32 overhead;	// bytes that are added for each packet on the wire
 	u8 layer;
 	u8 unknown_drop;
-	u8 links[2];	// a bit for each kind of link in use, by direction
-	u8 count4[2], count6[2];
+	u8 links;	// a bit for each kind of link in use
+	u8 count4, count6;
 	u8 other_drop[2];	// by direction: frames without IP are dropped
 	u8 link_frames;	// a bit for each kind of frame that passes then, at a low rate
 	u8 beside;	// for user space: whether it attaches beside other gates
 	u8 known_sources;	// packets from no subscriber's address are dropped where they come in
 	u8 modes;	// of enum watched: WATCHES, SHADOWS
-	u8 spare[6];
-	struct length4 lengths4[2][LENGTHS];	// the longest first
-	struct length6 lengths6[2][LENGTHS];
+	u8 spare;
+	struct length4 lengths4[LENGTHS];	// the longest first
+	struct length6 lengths6[LENGTHS];
 };
 
 // Packets that no limiter saw are counted by these. User space shows their names in small letters.

@@ -33,15 +33,14 @@ static __always_inline void prefetch_limiter(const struct packet *p, const struc
 // Fetches the cache line where the seat of most packets is: under the longest prefixes.
 static __always_inline void prefetch_seat(const struct packet *p, const struct settings *set)
 {
-	u32 direction = p->direction & 1;
-	const u32 *address = direction ? p->source : p->destination;
-	if (p->family == 4 && set->count4[direction]) {
-		const struct length4 *length = set->lengths4[direction];
-		struct key4 key = { .address = address[3] & length->mask, .length = length->length, .direction = direction };
+	const u32 *address = p->direction & 1 ? p->source : p->destination;
+	if (p->family == 4 && set->count4) {
+		const struct length4 *length = set->lengths4;
+		struct key4 key = { .address = address[3] & length->mask, .length = length->length };
 		rte_prefetch0(slot_of(&memory.seats4, home_of(&memory.seats4, &key, sizeof(key)), sizeof(key)));
-	} else if (p->family == 6 && set->count6[direction]) {
-		const struct length6 *length = set->lengths6[direction];
-		struct key6 key = { .length = length->length, .direction = direction };
+	} else if (p->family == 6 && set->count6) {
+		const struct length6 *length = set->lengths6;
+		struct key6 key = { .length = length->length };
 		for (u32 i = 0; i < 4; i++)
 			key.address[i] = address[i] & length->mask[i];
 		rte_prefetch0(slot_of(&memory.seats6, home_of(&memory.seats6, &key, sizeof(key)), sizeof(key)));

@@ -157,9 +157,9 @@ static int create_tables(void)
 		const char *name;
 		u32 key, value, room;
 	} all[] = {
-		{ &memory.seats4, "seats4", sizeof(struct key4), sizeof(struct seat), 2 * PREFIXES },
-		{ &memory.seats6, "seats6", sizeof(struct key6), sizeof(struct seat), 2 * PREFIXES },
-		{ &memory.seats_link, "seats_link", sizeof(struct link_key), sizeof(struct seat), 2 * LINKS },
+		{ &memory.seats4, "seats4", sizeof(struct key4), sizeof(struct seats), PREFIXES },
+		{ &memory.seats6, "seats6", sizeof(struct key6), sizeof(struct seats), PREFIXES },
+		{ &memory.seats_link, "seats_link", sizeof(struct link_key), sizeof(struct seats), LINKS },
 		{ &memory.bindings, "bindings", sizeof(u32), sizeof(struct binding), PAGES * PAGE / 2 },
 		{ &memory.ports, "ports", sizeof(u32), sizeof(u32), PORTS },
 	};

@@ -18,7 +18,7 @@ struct table {
 
 // A slot begins with a word that is 1 if it is used. Its key follows, at least 8 bytes, and its value.
 static __always_inline u32 value_at(u32 key) { return 8 + (key < 8 ? 8 : key); }
-static __always_inline u32 stride_of(u32 key) { return key > 8 ? 64 : 32; }
+static __always_inline u32 stride_of(u32 key) { return key > 4 ? 64 : 32; }
 
 static __always_inline u64 mixed(u64 sum)
 {

@@ -123,6 +123,7 @@ fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
     if counts.is_empty() {
         counts = vec![1, 1_000, 100_000];
     }
+    let most = counts.iter().copied().max().unwrap_or(1);
     let seats = MapHandle::from_pinned_path(pins.join("maps/seats4"))?;
     let empty = memlock(&seats)?;
     for subscribers in counts {
@@ -130,7 +131,7 @@ fn measure(pins: &Path) -> Result<(), Box<dyn Error>> {
         bench.with(subscribers, 2.0, "")?;
         bench.with(subscribers, 0.5, "light_")?;
     }
-    memory(pins, empty)
+    memory(pins, empty, most)
 }
 
 struct Bench {
@@ -389,8 +390,9 @@ fn memlock(map: &MapHandle) -> Result<u64, Box<dyn Error>> {
     Ok(line.ok_or("no memlock")?.trim().parse()?)
 }
 
-/// `empty` is what the map of seats takes before any is in it.
-fn memory(pins: &Path, empty: u64) -> Result<(), Box<dyn Error>> {
+/// `empty` is what the map of seats takes before any is in it. Now it has those of this number of subscribers in each of two networks.
+/// Both directions of a subscriber share a seat.
+fn memory(pins: &Path, empty: u64, subscribers: u32) -> Result<(), Box<dyn Error>> {
     let open = |name| MapHandle::from_pinned_path(pins.join("maps").join(name));
     let pages = open("pages")?;
     let id = pages
@@ -398,11 +400,11 @@ fn memory(pins: &Path, empty: u64) -> Result<(), Box<dyn Error>> {
         .ok_or("no page")?;
     let page = MapHandle::from_map_id(u32::from_ne_bytes(id.as_slice().try_into()?))?;
     let limiter = memlock(&page)? as f64 / f64::from(page.max_entries());
-    // Of both networks.
-    let entry = (memlock(&open("seats4")?)? - empty) as f64 / 200_000.0;
+    let directions = 2.0 * 2.0 * f64::from(subscribers);
+    let entry = (memlock(&open("seats4")?)? - empty) as f64 / directions;
     println!("memory_of_seats_without_any {empty} bytes");
     println!("memory_of_limiter {limiter:.0} bytes");
-    println!("memory_of_seat {entry:.0} bytes");
-    println!("memory_of_subscriber {:.0} bytes", limiter + entry);
+    println!("memory_of_seat_of_direction {entry:.0} bytes");
+    println!("memory_of_direction {:.0} bytes", limiter + entry);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::matches;
-use crate::table::{Attachment, Direction, Hook, Match, Origin};
+use crate::table::{Attachment, Direction, Match, Origin};
 
 #[cfg(test)]
 mod tests;
@@ -145,8 +145,7 @@ impl BindingChange {
 
 /// Whether packets from subscribers come in at an interface.
 pub(crate) fn is_access(attachments: &[Attachment], port: &str) -> bool {
-    let comes_in =
-        |place: &Attachment| place.direction == Direction::Up && place.hook != Hook::TcEgress;
+    let comes_in = |place: &Attachment| place.direction == Direction::Up && !place.hook.is_egress();
     let mut all = attachments.iter();
     all.any(|place| place.interface == port && comes_in(place))
 }

@@ -40,9 +40,9 @@ pub enum Change {
     /// Reset a limiter whose number belonged to another subscriber.
     Forget(u32),
     /// Assign packets to limiters.
-    Seat(Direction, Vec<(Match, Seat)>),
+    Seat(Vec<(Match, PerDirection<Seat>)>),
     /// Remove assignments of packets.
-    Unseat(Direction, Vec<Match>),
+    Unseat(Vec<Match>),
     /// Attach to an interface.
     Attach(Attachment),
 }
@@ -358,7 +358,7 @@ pub fn changes(
             changes.push(Change::Plan(number, limits.clone()));
         }
     }
-    let mut seats: PerDirection<Vec<_>> = PerDirection::default();
+    let mut seats = Vec::new();
     let mut left: HashSet<Match> = HashSet::new();
     for (name, member) in &to.members {
         let old = before(name, member);
@@ -367,20 +367,18 @@ pub fn changes(
             changes
                 .extend(Direction::BOTH.map(|direction| Change::Forget(member.limiter(direction))));
         }
-        for direction in Direction::BOTH {
-            let seat = member.seat(direction);
-            let same = old.is_some_and(|old| old.seat(direction) == seat);
-            if same && old.is_some_and(|old| old.matches() == member.matches()) {
-                continue;
-            }
-            let there: HashSet<&Match> = match old {
-                Some(old) if same => old.matches().iter().collect(),
-                _ => HashSet::new(),
-            };
-            let new = member.matches().iter();
-            let new = new.filter(|what| !there.contains(what));
-            seats[direction].extend(new.map(|what| (*what, seat)));
+        let both = member.seats();
+        let same = old.is_some_and(|old| old.seats() == both);
+        if same && old.is_some_and(|old| old.matches() == member.matches()) {
+            continue;
         }
+        let there: HashSet<&Match> = match old {
+            Some(old) if same => old.matches().iter().collect(),
+            _ => HashSet::new(),
+        };
+        let new = member.matches().iter();
+        let new = new.filter(|what| !there.contains(what));
+        seats.extend(new.map(|what| (*what, both)));
     }
     for (name, member) in &from.members {
         let kept = to.members.get(name);
@@ -399,20 +397,15 @@ pub fn changes(
     }
     let unseat = |changes: &mut Vec<Change>| {
         if !left.is_empty() {
-            for direction in Direction::BOTH {
-                changes.push(Change::Unseat(direction, left.iter().copied().collect()));
-            }
+            changes.push(Change::Unseat(left.iter().copied().collect()));
         }
     };
-    let new = seats.iter().any(|(_, seats)| !seats.is_empty());
-    let first = new && !left.is_empty() && !fit(to, &left);
+    let first = !seats.is_empty() && !left.is_empty() && !fit(to, &left);
     if first {
         unseat(&mut changes);
     }
-    for (direction, seats) in Direction::BOTH.into_iter().zip(seats.values()) {
-        if !seats.is_empty() {
-            changes.push(Change::Seat(direction, seats));
-        }
+    if !seats.is_empty() {
+        changes.push(Change::Seat(seats));
     }
     if !first {
         unseat(&mut changes);

@@ -18,7 +18,8 @@ use crate::maps::policy::Registry;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, Hook, LimiterState, Match, NodeState, Plan, Seat, Settings,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
+    Settings,
 };
 
 mod devices;
@@ -159,9 +160,9 @@ impl Dpdk {
         for attachment in &self.attached {
             let index = self.devices.index(&attachment.interface)?;
             // What goes out at one port came in at the other.
-            let port = match attachment.hook {
-                Hook::TcEgress => 1 - index,
-                _ => index,
+            let port = match attachment.hook.is_egress() {
+                true => 1 - index,
+                false => index,
             };
             directions[port] |= 1 << attachment.direction as u32;
         }
@@ -170,7 +171,7 @@ impl Dpdk {
 
     fn attach_to(&mut self, attachment: &Attachment) -> Result<(), DpdkError> {
         let index = self.devices.index(&attachment.interface)?;
-        if attachment.direction == Direction::Up && attachment.hook != Hook::TcEgress {
+        if attachment.direction == Direction::Up && !attachment.hook.is_egress() {
             let (port, name) = (index as u32 + 1, port_number(&attachment.interface));
             DpdkMaps.update("ports", &port.to_ne_bytes(), &name.to_ne_bytes())?;
         }
@@ -218,7 +219,10 @@ impl DataPath for Dpdk {
 
     fn check(attachment: &Attachment) -> Result<(), PathError> {
         Devices::chosen()?.index(&attachment.interface)?;
-        Ok(())
+        match attachment.hook.is_nat() {
+            true => Err(DpdkError::Nat(attachment.interface.clone()).into()),
+            false => Ok(()),
+        }
     }
 
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
@@ -246,18 +250,20 @@ impl DataPath for Dpdk {
         Ok(nodes::read(&DpdkMaps, number, 0).map_err(DpdkError::from)?)
     }
 
-    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
+    fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {
         let room = self.pages * PAGE;
-        if let Some((_, seat)) = seats.iter().find(|(_, seat)| seat.limiter as usize >= room) {
+        let mut limiters = seats.iter().flat_map(|(_, both)| both.values());
+        if let Some(seat) = limiters.find(|seat| seat.limiter as usize >= room) {
             let needed = seat.limiter as usize + 1;
             return Err(DpdkError::from(MapsError::room("limiters", needed, room)).into());
         }
-        let seated = self.directory.seat(&DpdkMaps, direction, seats);
+        let seats = seats.iter().map(|(what, both)| (*what, both.map(Some)));
+        let seated = self.directory.seat(&DpdkMaps, seats);
         Ok(seated.map_err(DpdkError::from)?)
     }
 
-    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
-        let gone = self.directory.unseat(&DpdkMaps, direction, matches);
+    fn unseat(&mut self, matches: &[Match]) -> Result<(), PathError> {
+        let gone = self.directory.unseat(&DpdkMaps, matches);
         Ok(gone.map_err(DpdkError::from)?)
     }
 

@@ -12,8 +12,8 @@ use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, QueueState, Seat,
-    Settings,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan,
+    QueueState, Seat, Settings,
 };
 
 /// The content of a data path in memory.
@@ -184,31 +184,35 @@ impl DataPath for Memory {
         Ok(node.map_or_else(NodeState::default, |(_, state)| *state))
     }
 
-    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
+    fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {
         // As in the kernel, half of a batch may be done.
-        for (what, seat) in seats {
-            self.act(format!("seat {direction:?} {what}"), |memory| {
-                if seat.limiter >= memory.room || !memory.plans.contains_key(&seat.plan) {
-                    return Err(PathError::from(format!(
-                        "there is no limiter or plan for {seat:?}"
-                    )));
-                }
-                let queues = memory.plans.get(&seat.plan).map_or(1, Plan::queues);
-                let limiter = memory.limiters.entry(seat.limiter).or_default();
-                limiter.queues.resize(queues, QueueState::default());
-                memory.directory.insert((direction, *what), *seat);
-                Ok(())
-            })?;
+        for (what, both) in seats {
+            for (direction, seat) in both.iter() {
+                self.act(format!("seat {direction:?} {what}"), |memory| {
+                    if seat.limiter >= memory.room || !memory.plans.contains_key(&seat.plan) {
+                        return Err(PathError::from(format!(
+                            "there is no limiter or plan for {seat:?}"
+                        )));
+                    }
+                    let queues = memory.plans.get(&seat.plan).map_or(1, Plan::queues);
+                    let limiter = memory.limiters.entry(seat.limiter).or_default();
+                    limiter.queues.resize(queues, QueueState::default());
+                    memory.directory.insert((direction, *what), *seat);
+                    Ok(())
+                })?;
+            }
         }
         Ok(())
     }
 
-    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
+    fn unseat(&mut self, matches: &[Match]) -> Result<(), PathError> {
         for what in matches {
-            self.act(format!("unseat {direction:?} {what}"), |memory| {
-                memory.directory.remove(&(direction, *what));
-                Ok(())
-            })?;
+            for direction in Direction::BOTH {
+                self.act(format!("unseat {direction:?} {what}"), |memory| {
+                    memory.directory.remove(&(direction, *what));
+                    Ok(())
+                })?;
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use tidegate_limiter::{Nanos, NetworkNode};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, Seat, Settings,
+    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
 
 /// Numbers of packets that no limiter saw, by the name of the reason.
@@ -99,12 +99,12 @@ pub trait DataPath: Sized {
     ///
     /// # Errors
     /// If there is no room.
-    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError>;
-    /// Removes assignments. Matches without one are ignored.
+    fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError>;
+    /// Removes assignments in both directions. Matches without one are ignored.
     ///
     /// # Errors
     /// If they cannot be removed.
-    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError>;
+    fn unseat(&mut self, matches: &[Match]) -> Result<(), PathError>;
     /// Makes room for limiters with numbers below this.
     ///
     /// # Errors

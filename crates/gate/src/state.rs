@@ -139,6 +139,11 @@ impl Member {
     }
 
     /// The seat of its packets in a direction.
+    pub fn seats(&self) -> PerDirection<Seat> {
+        PerDirection::new(|direction| self.seat(direction))
+    }
+
+    /// The same in one direction.
     pub fn seat(&self, direction: Direction) -> Seat {
         let lane = self.lanes[direction];
         Seat {

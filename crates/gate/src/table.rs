@@ -54,6 +54,14 @@ impl<T> PerDirection<T> {
         }
     }
 
+    /// What `make` gives for each value.
+    pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> PerDirection<U> {
+        PerDirection {
+            down: make(self.down),
+            up: make(self.up),
+        }
+    }
+
     /// Both values, down first.
     pub fn values(self) -> [T; 2] {
         [self.down, self.up]
@@ -258,6 +266,10 @@ pub enum Hook {
     XdpNative,
     /// XDP after the driver, incoming packets.
     XdpGeneric,
+    /// tc, incoming packets whose destinations the kernel will translate.
+    NatIngress,
+    /// tc, outgoing packets whose sources the kernel has translated.
+    NatEgress,
 }
 
 impl Hook {
@@ -268,7 +280,24 @@ impl Hook {
             Self::TcEgress => "tc-egress",
             Self::XdpNative => "xdp-native",
             Self::XdpGeneric => "xdp-generic",
+            Self::NatIngress => "nat-ingress",
+            Self::NatEgress => "nat-egress",
         }
+    }
+
+    /// Whether packets are taken as they go out.
+    pub fn is_egress(self) -> bool {
+        matches!(self, Self::TcEgress | Self::NatEgress)
+    }
+
+    /// Whether it is XDP.
+    pub fn is_xdp(self) -> bool {
+        matches!(self, Self::XdpNative | Self::XdpGeneric)
+    }
+
+    /// Whether packets have translated addresses there.
+    pub fn is_nat(self) -> bool {
+        matches!(self, Self::NatIngress | Self::NatEgress)
     }
 }
 

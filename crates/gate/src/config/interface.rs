@@ -55,6 +55,7 @@ pub(super) fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment>
         let side = f.word("side", &sides);
         let ingress = f.word("ingress", &directions);
         let egress = f.word("egress", &directions);
+        let nat = f.truth("nat").unwrap_or(false);
         if f.node("side").is_some() && (f.node("ingress").is_some() || f.node("egress").is_some()) {
             f.wrong_key(
                 "side",
@@ -77,6 +78,13 @@ pub(super) fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment>
                 "what comes in and what goes out cannot both be the same direction",
             );
         }
+        let (comes, goes) = (side.or(ingress), egress);
+        if nat && hook != Hook::TcIngress {
+            f.wrong_key("nat", "XDP sees packets before the kernel can say which connection they belong to: use the hook `tc`");
+        }
+        if nat && (comes == Some(Direction::Up) || goes == Some(Direction::Down)) {
+            f.wrong_key("nat", "`nat` is for the interface with the public address: packets to subscribers come in there (side = \"core\", or ingress = \"down\" and egress = \"up\")");
+        }
         let mut add = |hook, direction| {
             found.push(Attachment {
                 interface: name.to_owned(),
@@ -84,11 +92,12 @@ pub(super) fn attachments<'a>(f: &Fields<'a>, sink: &'a Sink) -> Vec<Attachment>
                 direction,
             });
         };
-        if let Some(direction) = side.or(ingress) {
-            add(hook, direction);
+        if let Some(direction) = comes {
+            add(if nat { Hook::NatIngress } else { hook }, direction);
         }
-        if let Some(direction) = egress {
-            add(Hook::TcEgress, direction);
+        if let Some(direction) = goes {
+            let hook = if nat { Hook::NatEgress } else { Hook::TcEgress };
+            add(hook, direction);
         }
     }
     found

@@ -32,6 +32,7 @@ section! { INTERFACE = "[[interface]]", "A network interface that subscribers' p
     "ingress": "\"down\" or \"up\"", "none", "Direction of the packets that come in there: `down` to subscribers, `up` from them.";
     "egress": "\"down\" or \"up\"", "none", "Direction of the packets that go out there. Not with XDP.";
     "hook": "\"auto\", \"tc\", \"xdp\" or \"xdp-generic\"", "auto", "Where the gate takes packets. `tc` works everywhere. `xdp` works in drivers that support it, before the kernel spends time on a packet. `xdp-generic` is for tests. `auto` is `tc`.";
+    "nat": "true or false", "false", "Packets of TCP and UDP that pass there have public addresses, which this machine translates. The gate asks the kernel (conntrack) which subscriber is behind each. Packets of no known connection count as those of the address that they carry. Needs a kernel with BTF and conntrack, and `tc`. Not on DPDK.";
 }
 section! { PLAN = "[plan.NAME]", "The limits of a subscriber. A direction without a rate is not limited, but counted.";
     "down": "rate or table", "no limit", "Rate to the subscriber. Or a table with `rate` and any of the keys below, which then apply to this direction only.";

@@ -34,7 +34,7 @@ use crate::limits::{Limits, PlanTemplate};
 use crate::quality::Watch;
 use crate::subscriber::Declaration;
 use crate::table::{
-    Accounting, Attachment, Direction, Hook, LinkFrames, Match, OtherFrames, PerDirection, Sources,
+    Accounting, Attachment, Direction, LinkFrames, Match, OtherFrames, PerDirection, Sources,
     Unknown,
 };
 use fields::Fields;
@@ -198,9 +198,7 @@ impl Config {
         let Some(tagged) = tagged else {
             return Vec::new();
         };
-        let xdp = |attachment: &&Attachment| {
-            matches!(attachment.hook, Hook::XdpNative | Hook::XdpGeneric)
-        };
+        let xdp = |attachment: &&Attachment| attachment.hook.is_xdp();
         let places = self.attachments.iter().filter(xdp);
         places
             .map(|place| {

@@ -12,6 +12,7 @@ use tidegate_notation::{Key, Section};
 
 use super::*;
 use crate::limits::FlowRule;
+use crate::table::Hook;
 
 const SMALL: &str = r#"[[interface]]
 name = "eth1"
@@ -195,6 +196,7 @@ name = "wan"
 hook = "tc"
 ingress = "down"
 egress = "up"
+nat = true
 [plan.voice]
 down = "10mbit"
 up = { rate = "2mbit", policy = { fair = 4 }, queue = "300kB" }
@@ -237,8 +239,8 @@ addresses = "0.0.0.0/0"
             .map(|attachment| (attachment.hook, attachment.direction))
             .collect::<Vec<_>>(),
         [
-            (Hook::TcIngress, Direction::Down),
-            (Hook::TcEgress, Direction::Up)
+            (Hook::NatIngress, Direction::Down),
+            (Hook::NatEgress, Direction::Up)
         ]
     );
     assert_eq!(

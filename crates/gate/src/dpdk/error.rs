@@ -26,6 +26,11 @@ pub enum DpdkError {
     /// The file has `[watch]`.
     #[error("flows are not watched on DPDK: remove [watch] from the file")]
     Watch,
+    /// An interface of the file is outside of address translation.
+    #[error(
+        "DPDK cannot ask the kernel which subscriber has a translated address: remove `nat` from the interface {0}, or limit in the kernel"
+    )]
+    Nat(String),
     /// There is no data path.
     #[error("no gate on DPDK is up in this process: {0}")]
     Missing(PathBuf),

@@ -2,7 +2,7 @@
 
 use super::sys;
 use crate::maps::layout::{
-    binding, key4, key6, link_key, node, plan, rules, seat, settings, shape,
+    binding, key4, key6, link_key, node, plan, rules, seats, settings, shape,
 };
 use crate::maps::{Maps, MapsError};
 
@@ -10,9 +10,9 @@ use crate::maps::{Maps, MapsError};
 const MAPS: [(&str, usize, usize); 11] = [
     ("settings", 4, settings::SIZE_OF),
     ("current", 4, 4),
-    ("seats4", key4::SIZE_OF, seat::SIZE_OF),
-    ("seats6", key6::SIZE_OF, seat::SIZE_OF),
-    ("seats_link", link_key::SIZE_OF, seat::SIZE_OF),
+    ("seats4", key4::SIZE_OF, seats::SIZE_OF),
+    ("seats6", key6::SIZE_OF, seats::SIZE_OF),
+    ("seats_link", link_key::SIZE_OF, seats::SIZE_OF),
     ("bindings", 4, binding::SIZE_OF),
     ("ports", 4, 4),
     ("plans", 4, plan::SIZE_OF),

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate_limiter::{HashKey, LimiterConfig, PolicerConfig, Rate};
 
 use super::*;
-use crate::table::{Accounting, Excess, LinkFrames, OtherFrames, Sources, Unknown};
+use crate::table::{Accounting, Excess, Hook, LinkFrames, OtherFrames, Sources, Unknown};
 
 /// Verdicts of `bpf/types.h`.
 const PASS: i32 = 0;
@@ -80,14 +80,16 @@ fn many_seats_come_and_go() {
         version: 1,
         ..Seat::default()
     };
-    let seats: Vec<_> = (0..MANY).map(|n| (matched(FIRST + n), seat(n))).collect();
-    let error = path.seat(Direction::Down, &seats).unwrap_err().to_string();
+    let seats: Vec<_> = (0..MANY)
+        .map(|n| (matched(FIRST + n), PerDirection::new(|_| seat(n))))
+        .collect();
+    let error = path.seat(&seats).unwrap_err().to_string();
     assert!(error.contains("limiters are needed"), "{error}");
     path.reserve(MANY).unwrap();
-    path.seat(Direction::Down, &seats).unwrap();
+    path.seat(&seats).unwrap();
     // Every second one goes, in an order that leaves holes everywhere.
     let gone: Vec<_> = (0..MANY).step_by(2).map(|n| matched(FIRST + n)).collect();
-    path.unseat(Direction::Down, &gone).unwrap();
+    path.unseat(&gone).unwrap();
     for first in (0..MANY).step_by(32) {
         let mut frames: Vec<_> = (first..first + 32).map(|n| frame(FIRST + n)).collect();
         for (at, verdict) in decide(1, &mut frames).into_iter().enumerate() {
@@ -133,6 +135,15 @@ fn there_is_one_data_path_in_a_process() {
     assert!(Dpdk::check(&place("wan")).is_ok());
     let error = Dpdk::check(&place("dmz")).unwrap_err().to_string();
     assert!(error.contains("give one with --dpdk dmz=DEVICE"), "{error}");
+    let nat = Attachment {
+        hook: Hook::NatIngress,
+        ..place("wan")
+    };
+    let error = Dpdk::check(&nat).unwrap_err().to_string();
+    assert!(
+        error.contains("remove `nat` from the interface wan"),
+        "{error}"
+    );
     drop(alone);
     assert!(!Dpdk::exists(Path::new("/test")));
 }

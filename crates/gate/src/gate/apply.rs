@@ -70,15 +70,15 @@ pub(super) fn apply<D: DataPath>(
                 path.forget(*limiter),
                 format!("resetting limiter {limiter}"),
             ),
-            Change::Seat(direction, seats) => (
-                path.seat(*direction, seats),
+            Change::Seat(seats) => (
+                path.seat(seats),
                 format!(
                     "assigning {} addresses and tags to their limiters",
                     seats.len()
                 ),
             ),
-            Change::Unseat(direction, matches) => (
-                path.unseat(*direction, matches),
+            Change::Unseat(matches) => (
+                path.unseat(matches),
                 format!("removing {} addresses and tags", matches.len()),
             ),
             Change::Attach(attachment) => (

@@ -138,20 +138,18 @@ impl<D: DataPath> Gate<D> {
     /// those are removed that nobody has.
     fn seats(&self, changed: &[(String, Member)]) -> Vec<Change> {
         let mut changes = Vec::new();
-        for direction in Direction::BOTH {
-            let mut seats = Vec::new();
-            for (name, member) in changed {
-                let seat = member.seat(direction);
-                let old = self.state.members.get(name);
-                let old = old.filter(|old| old.seat(direction) == seat);
-                let there: HashSet<&Match> = old.iter().flat_map(|old| old.matches()).collect();
-                let new = member.matches().iter();
-                let new = new.filter(|what| !there.contains(what));
-                seats.extend(new.map(|what| (*what, seat)));
-            }
-            if !seats.is_empty() {
-                changes.push(Change::Seat(direction, seats));
-            }
+        let mut seats = Vec::new();
+        for (name, member) in changed {
+            let both = member.seats();
+            let old = self.state.members.get(name);
+            let old = old.filter(|old| old.seats() == both);
+            let there: HashSet<&Match> = old.iter().flat_map(|old| old.matches()).collect();
+            let new = member.matches().iter();
+            let new = new.filter(|what| !there.contains(what));
+            seats.extend(new.map(|what| (*what, both)));
+        }
+        if !seats.is_empty() {
+            changes.push(Change::Seat(seats));
         }
         let kept: HashSet<&Match> = changed
             .iter()
@@ -165,7 +163,7 @@ impl<D: DataPath> Gate<D> {
             .filter(|what| !kept.contains(what));
         let left: Vec<Match> = left.copied().collect();
         if !left.is_empty() {
-            changes.extend(Direction::BOTH.map(|way| Change::Unseat(way, left.clone())));
+            changes.push(Change::Unseat(left));
         }
         changes
     }

@@ -13,11 +13,13 @@ use super::sys::{self, LinkTarget};
 use super::{KernelError, TcKind, load};
 use crate::table::{Attachment, Direction, Hook};
 
-const HOOKS: [(Hook, &str); 4] = [
+const HOOKS: [(Hook, &str); 6] = [
     (Hook::TcIngress, "tci"),
     (Hook::TcEgress, "tce"),
     (Hook::XdpNative, "xdp"),
     (Hook::XdpGeneric, "xdpg"),
+    (Hook::NatIngress, "nati"),
+    (Hook::NatEgress, "nate"),
 ];
 
 fn hex(interface: &str) -> String {
@@ -63,19 +65,20 @@ fn failed(what: &'static str, attachment: &Attachment) -> impl Fn(io::Error) -> 
     }
 }
 
+/// Programs for packets down and up, with a link layer and without.
+const TC: [&str; 4] = ["tc_down", "tc_up", "tc_down_ip", "tc_up_ip"];
+const XDP: [&str; 4] = ["xdp_down", "xdp_up", "xdp_down_ip", "xdp_up_ip"];
+
 pub(super) fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
     let ethernet = sys::is_ethernet(&attachment.interface)
         .map_err(failed("reading the link layer", attachment))?;
-    Ok(match (attachment.hook, attachment.direction, ethernet) {
-        (Hook::TcIngress | Hook::TcEgress, Direction::Down, true) => "tc_down",
-        (Hook::TcIngress | Hook::TcEgress, Direction::Up, true) => "tc_up",
-        (Hook::TcIngress | Hook::TcEgress, Direction::Down, false) => "tc_down_ip",
-        (Hook::TcIngress | Hook::TcEgress, Direction::Up, false) => "tc_up_ip",
-        (_, Direction::Down, true) => "xdp_down",
-        (_, Direction::Up, true) => "xdp_up",
-        (_, Direction::Down, false) => "xdp_down_ip",
-        (_, Direction::Up, false) => "xdp_up_ip",
-    })
+    let all = match attachment.hook {
+        Hook::TcIngress | Hook::TcEgress => TC,
+        Hook::NatIngress | Hook::NatEgress => load::NAT,
+        Hook::XdpNative | Hook::XdpGeneric => XDP,
+    };
+    let up = usize::from(attachment.direction == Direction::Up);
+    Ok(all[up + 2 * usize::from(!ethernet)])
 }
 
 /// Whether a gate with other pins is attached by tcx at a place. At XDP, and with filters, the kernel refuses
@@ -88,7 +91,7 @@ fn is_taken(pins: &Path, interface: u32, place: LinkTarget) -> bool {
     });
     let ours: Vec<u32> = ours.collect();
     attached.retain(|number| !ours.contains(number));
-    let is_a_gate = |name: &str| ["tc_down", "tc_up", "tc_down_ip", "tc_up_ip"].contains(&name);
+    let is_a_gate = |name: &str| TC.contains(&name) || load::NAT.contains(&name);
     !attached.is_empty()
         && ProgInfoIter::default()
             .any(|info| attached.contains(&info.id) && is_a_gate(&info.name.to_string_lossy()))
@@ -122,12 +125,12 @@ pub(super) fn attach(
     }
     let program = load::program(pins, program_of(attachment)?)?;
     let place = match attachment.hook {
-        Hook::TcIngress => LinkTarget::TcxIngress,
-        Hook::TcEgress => LinkTarget::TcxEgress,
+        Hook::TcIngress | Hook::NatIngress => LinkTarget::TcxIngress,
+        Hook::TcEgress | Hook::NatEgress => LinkTarget::TcxEgress,
         Hook::XdpNative => LinkTarget::XdpNative,
         Hook::XdpGeneric => LinkTarget::XdpGeneric,
     };
-    let at_tc = matches!(attachment.hook, Hook::TcIngress | Hook::TcEgress);
+    let at_tc = !attachment.hook.is_xdp();
     if at_tc && !beside && is_taken(pins, interface, place) {
         return Err(KernelError::OtherGate(attachment.interface.clone()));
     }
@@ -179,7 +182,7 @@ fn described(
     let mut hook = TcHook::new(program);
     hook.ifindex(interface as i32)
         .attach_point(match attachment.hook {
-            Hook::TcEgress => TC_EGRESS,
+            Hook::TcEgress | Hook::NatEgress => TC_EGRESS,
             _ => TC_INGRESS,
         })
         .handle(HANDLE + u32::from(attachment.direction == Direction::Up))

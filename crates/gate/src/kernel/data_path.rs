@@ -15,7 +15,7 @@ use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, NodeState, Plan, Seat, Settings,
+    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
 
 impl From<KernelError> for PathError {
@@ -75,12 +75,12 @@ impl DataPath for Kernel {
         Ok(self.node(number)?)
     }
 
-    fn seat(&mut self, direction: Direction, seats: &[(Match, Seat)]) -> Result<(), PathError> {
-        Ok(self.seat(direction, seats)?)
+    fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {
+        Ok(self.seat_both(seats)?)
     }
 
-    fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), PathError> {
-        Ok(self.unseat(direction, matches)?)
+    fn unseat(&mut self, matches: &[Match]) -> Result<(), PathError> {
+        Ok(self.unseat(matches)?)
     }
 
     fn reserve(&mut self, limiters: u32) -> Result<(), PathError> {

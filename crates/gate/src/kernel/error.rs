@@ -37,6 +37,12 @@ pub enum KernelError {
     /// Programs could not be loaded.
     #[error("the kernel refused to load the gate's programs ({0}): Linux 6.2 or later is needed")]
     Load(#[source] libbpf_rs::Error),
+    /// The kernel does not answer questions about translated addresses.
+    #[error(
+        "the kernel does not tell which subscriber has a translated address ({0}): `nat` needs conntrack (`modprobe nf_conntrack`) and types of the \
+         kernel (CONFIG_DEBUG_INFO_BTF). Without them, remove `nat` and limit at the interface towards subscribers, with ingress = \"up\" and egress = \"down\""
+    )]
+    Nat(#[source] libbpf_rs::Error),
     /// A file of the folder with pins cannot be made, opened or removed.
     #[error("{path}: {source}")]
     Pin {

@@ -17,6 +17,10 @@ use crate::maps::layout;
 /// The compiled programs.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
+/// Those for interfaces outside of address translation. They need a kernel that knows connections.
+static NAT_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat.bpf.o"));
+pub(super) const NAT: [&str; 4] = ["nat_down", "nat_up", "nat_down_ip", "nat_up_ip"];
+
 /// The maps that are pinned, and the sizes of their values.
 pub(super) const MAPS: &[(&str, usize)] = &[
     ("settings", layout::settings::SIZE_OF),
@@ -24,9 +28,9 @@ pub(super) const MAPS: &[(&str, usize)] = &[
     ("test_time", size_of::<u64>()),
     ("strangers", layout::tally::SIZE_OF),
     ("senders", 2 * size_of::<u64>()),
-    ("seats4", layout::seat::SIZE_OF),
-    ("seats6", layout::seat::SIZE_OF),
-    ("seats_link", layout::seat::SIZE_OF),
+    ("seats4", layout::seats::SIZE_OF),
+    ("seats6", layout::seats::SIZE_OF),
+    ("seats_link", layout::seats::SIZE_OF),
     ("bindings", layout::binding::SIZE_OF),
     ("ports", size_of::<u32>()),
     ("plans", layout::plan::SIZE_OF),
@@ -59,7 +63,7 @@ fn memory() -> Option<u64> {
 /// Makes the maps, and pins them. Nothing is left if that fails.
 pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
     mount_for(pins)?;
-    let mut object = opened(|_| false)?;
+    let mut object = opened(OBJECT, |_| false)?;
     if memory().is_some_and(|memory| memory < LITTLE) {
         let prefixes = |name: &str| name == "seats4" || name == "seats6";
         for mut map in object.maps_mut() {
@@ -126,7 +130,9 @@ fn path_of(pins: &Path, maps: &Path, name: &str) -> Option<PathBuf> {
 pub(super) fn program(pins: &Path, name: &str) -> Result<OwnedFd, KernelError> {
     let path = pins.join("programs").join(name);
     if !path.exists() {
-        let mut object = opened(|program| program == name)?;
+        let is_nat = NAT.contains(&name);
+        let content = if is_nat { NAT_OBJECT } else { OBJECT };
+        let mut object = opened(content, |program| program == name)?;
         let maps = pins.join("maps");
         for mut map in object.maps_mut() {
             if let Some(path) = path_of(pins, &maps, &map.name().to_string_lossy()) {
@@ -134,7 +140,10 @@ pub(super) fn program(pins: &Path, name: &str) -> Result<OwnedFd, KernelError> {
                     .map_err(|source| KernelError::pin(&path, source))?;
             }
         }
-        let object = object.load().map_err(refused)?;
+        let object = object.load().map_err(|source| match refused(source) {
+            KernelError::Load(source) if is_nat => KernelError::Nat(source),
+            other => other,
+        })?;
         for mut program in object.progs_mut().filter(|program| program.name() == name) {
             program
                 .pin(&path)
@@ -144,13 +153,13 @@ pub(super) fn program(pins: &Path, name: &str) -> Result<OwnedFd, KernelError> {
     Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))
 }
 
-/// The compiled object, of which these programs will be loaded.
-fn opened(loads: impl Fn(&str) -> bool) -> Result<OpenObject, KernelError> {
+/// A compiled object, of which these programs will be loaded.
+fn opened(content: &[u8], loads: impl Fn(&str) -> bool) -> Result<OpenObject, KernelError> {
     // Errors are returned as values.
     // DBG libbpf_rs::set_print(None);
     let mut object = ObjectBuilder::default()
         .name("tidegate")
-        .and_then(|builder| builder.open_memory(OBJECT))
+        .and_then(|builder| builder.open_memory(content))
         .map_err(refused)?;
     for mut program in object.progs_mut() {
         let is_loaded = loads(&program.name().to_string_lossy());
@@ -185,7 +194,7 @@ pub(super) fn make_pages(
         _ => KernelError::map("limiters", source),
     };
     let (types, [key, value]) =
-        sys::types(&opened(|_| false)?).map_err(|error| refused(error.into()))?;
+        sys::types(&opened(OBJECT, |_| false)?).map_err(|error| refused(error.into()))?;
     let info = first.info().map_err(refused)?.info;
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,

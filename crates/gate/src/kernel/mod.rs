@@ -12,7 +12,7 @@ use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::binding::port_number;
 use crate::table::{
-    Attachment, Counters, Direction, Hook, LimiterState, Match, NodeState, Plan, Settings,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Settings,
 };
 
 mod attach;
@@ -236,7 +236,7 @@ impl Kernel {
             .map_err(|source| KernelError::map(map, source))
     }
 
-    /// Adds or replaces seats. If the kernel refuses, some of them may be in force.
+    /// Adds or replaces seats of one direction. If the kernel refuses, some of them may be in force.
     ///
     /// # Errors
     /// If there are too many, or a limiter is not [reserved](Self::reserve).
@@ -245,23 +245,40 @@ impl Kernel {
         direction: Direction,
         seats: &[(Match, Seat)],
     ) -> Result<(), KernelError> {
-        let room = self.pages.len() * PAGE;
-        if let Some((_, seat)) = seats.iter().find(|(_, seat)| seat.limiter as usize >= room) {
-            return Err(KernelError::room(
-                "limiters",
-                seat.limiter as usize + 1,
-                room,
-            ));
-        }
-        Ok(self.directory.seat(&self.maps, direction, seats)?)
+        self.seat_any(seats.iter().map(|(what, seat)| {
+            let mut both = PerDirection::default();
+            both[direction] = Some(*seat);
+            (*what, both)
+        }))
     }
 
-    /// Removes seats. Matches without a seat are ignored.
+    /// Adds or replaces seats of both directions at once, which is faster.
+    ///
+    /// # Errors
+    /// As [`seat`](Self::seat).
+    pub fn seat_both(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), KernelError> {
+        self.seat_any(seats.iter().map(|(what, both)| (*what, both.map(Some))))
+    }
+
+    fn seat_any(
+        &mut self,
+        seats: impl Iterator<Item = (Match, PerDirection<Option<Seat>>)> + Clone,
+    ) -> Result<(), KernelError> {
+        let room = self.pages.len() * PAGE;
+        let limiters = seats.clone().flat_map(|(_, both)| both.values());
+        let highest = limiters.flatten().map(|seat| seat.limiter as usize).max();
+        if let Some(limiter) = highest.filter(|&limiter| limiter >= room) {
+            return Err(KernelError::room("limiters", limiter + 1, room));
+        }
+        Ok(self.directory.seat(&self.maps, seats)?)
+    }
+
+    /// Removes seats of both directions. Matches without a seat are ignored.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn unseat(&mut self, direction: Direction, matches: &[Match]) -> Result<(), KernelError> {
-        Ok(self.directory.unseat(&self.maps, direction, matches)?)
+    pub fn unseat(&mut self, matches: &[Match]) -> Result<(), KernelError> {
+        Ok(self.directory.unseat(&self.maps, matches)?)
     }
 
     /// Makes room for limiters with numbers below this. 1024 of them take 2 MB.
@@ -494,7 +511,7 @@ impl Kernel {
         let result = attach::attach(&self.pins, attachment, self.tc, self.directory.beside);
         // Packets from subscribers can be told by where they come in.
         if attachment.direction == Direction::Up
-            && attachment.hook != Hook::TcEgress
+            && !attachment.hook.is_egress()
             && matches!(result, Ok(()) | Err(KernelError::Attached(_)))
         {
             let present = self.renamed(attachment);

@@ -14,8 +14,10 @@ use crate::table::{Accounting, Excess, LinkFrames, OtherFrames, Sources, Unknown
 
 mod attach;
 mod binding;
+mod cores;
 mod maps;
 mod mark;
+mod nat;
 mod parse;
 mod recorded;
 mod room;

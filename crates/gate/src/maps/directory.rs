@@ -7,10 +7,12 @@ use tidegate_limiter::Prefix;
 
 use super::access::{Maps, MapsError};
 use super::layout::{
-    self, LENGTHS, Record, binding, key4, key6, length4, length6, link_key, network_words, seat,
-    settings,
+    self, Field, LENGTHS, Record, binding, key4, key6, length4, length6, link_key, network_words,
+    seat, seats, settings,
 };
-use crate::table::{Accounting, Direction, Match, Origin, Seat, Settings, Sources, Unknown};
+use crate::table::{
+    Accounting, Direction, Match, Origin, PerDirection, Seat, Settings, Sources, Unknown,
+};
 
 const IPV4: u128 = 0xffff << 32;
 
@@ -33,15 +35,15 @@ pub(crate) struct Directory {
     /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
     /// not know its key.
     hash: [u64; 11],
-    /// Number of entries of each length, by direction. For IPv4, prefixes of IPv6 that contain all of
-    /// it are counted at 128 plus their length.
-    lengths4: [Vec<u32>; 2],
-    lengths6: [Vec<u32>; 2],
-    /// Number of entries of each kind of link, by direction.
-    links: [[u32; 3]; 2],
+    /// Number of entries of each length. For IPv4, prefixes of IPv6 that contain all of it are counted at 128 plus
+    /// their length.
+    lengths4: Vec<u32>,
+    lengths6: Vec<u32>,
+    /// Number of entries of each kind of link.
+    links: [u32; 3],
 }
 
-/// The keys by which packets of one direction are looked up.
+/// The keys by which packets are looked up.
 #[derive(Debug, PartialEq, Eq)]
 struct Lengths {
     /// Lengths of prefixes, the longest first.
@@ -64,11 +66,10 @@ struct Entry {
 }
 
 impl Entry {
-    fn link(kind: usize, id: u32, direction: Direction) -> Self {
+    fn link(kind: usize, id: u32) -> Self {
         let key = Record::new(link_key::SIZE_OF)
             .with(link_key::ID, id)
-            .with(link_key::KIND, kind as u8)
-            .with(link_key::DIRECTION, direction as u8);
+            .with(link_key::KIND, kind as u8);
         Self {
             map: "seats_link",
             key: key.into_bytes(),
@@ -76,27 +77,30 @@ impl Entry {
     }
 
     /// The address is in the machine's byte order.
-    fn ipv4(address: u32, length: u32, direction: Direction) -> Self {
+    fn ipv4(address: u32, length: u32) -> Self {
         let key = Record::new(key4::SIZE_OF)
             .with(key4::ADDRESS, address.to_be())
-            .with(key4::LENGTH, length as u8)
-            .with(key4::DIRECTION, direction as u8);
+            .with(key4::LENGTH, length as u8);
         Self {
             map: "seats4",
             key: key.into_bytes(),
         }
     }
 
-    fn ipv6(address: u128, length: u32, direction: Direction) -> Self {
+    fn ipv6(address: u128, length: u32) -> Self {
         let key = Record::new(key6::SIZE_OF)
             .with(key6::ADDRESS, network_words(address))
-            .with(key6::LENGTH, length as u8)
-            .with(key6::DIRECTION, direction as u8);
+            .with(key6::LENGTH, length as u8);
         Self {
             map: "seats6",
             key: key.into_bytes(),
         }
     }
+}
+
+/// What is known of a seat in one direction.
+fn known_of(both: &[u8], direction: Direction) -> u32 {
+    seat::KNOWN.within(seats::WAY, direction as usize).of(both)
 }
 
 impl Directory {
@@ -119,9 +123,9 @@ impl Directory {
             beside: settings::BESIDE.of(&settings) == 1,
             modes: settings::MODES.of(&settings),
             hash: settings::HASH.of(&settings),
-            lengths4: std::array::from_fn(|_| vec![0; 256]),
-            lengths6: std::array::from_fn(|_| vec![0; 129]),
-            links: Default::default(),
+            lengths4: vec![0; 256],
+            lengths6: vec![0; 129],
+            links: [0; 3],
         };
         let bound = maps.keys("bindings");
         directory.bound = bound
@@ -142,18 +146,9 @@ impl Directory {
     fn count(&mut self, entry: &Entry) -> Option<&mut u32> {
         let key = &entry.key;
         match entry.map {
-            "seats4" => {
-                let direction = usize::from(key4::DIRECTION.of(key));
-                self.lengths4[direction & 1].get_mut(usize::from(key4::LENGTH.of(key)))
-            }
-            "seats6" => {
-                let direction = usize::from(key6::DIRECTION.of(key));
-                self.lengths6[direction & 1].get_mut(usize::from(key6::LENGTH.of(key)))
-            }
-            _ => {
-                let direction = usize::from(link_key::DIRECTION.of(key));
-                self.links[direction & 1].get_mut(usize::from(link_key::KIND.of(key)))
-            }
+            "seats4" => self.lengths4.get_mut(usize::from(key4::LENGTH.of(key))),
+            "seats6" => self.lengths6.get_mut(usize::from(key6::LENGTH.of(key))),
+            _ => self.links.get_mut(usize::from(link_key::KIND.of(key))),
         }
     }
 
@@ -162,8 +157,12 @@ impl Directory {
         let mut plans = HashSet::new();
         for map in ["seats4", "seats6", "seats_link"] {
             for key in maps.keys(map) {
-                let seat = maps.lookup(map, &key)?;
-                plans.extend(seat.map(|seat| seat::PLAN.of(&seat)));
+                let both = maps.lookup(map, &key)?.unwrap_or_default();
+                for direction in Direction::BOTH {
+                    if !both.is_empty() && known_of(&both, direction) > 0 {
+                        plans.insert(seat::PLAN.within(seats::WAY, direction as usize).of(&both));
+                    }
+                }
             }
         }
         Ok(plans)
@@ -203,54 +202,65 @@ impl Directory {
     }
 
     /// The entries of a match: two, if it is of both families.
-    fn entries(matched: &Match, direction: Direction) -> Vec<Entry> {
+    fn entries(matched: &Match) -> Vec<Entry> {
         match *matched {
-            Match::Vlan(id) => vec![Entry::link(layout::VLAN, id.into(), direction)],
+            Match::Vlan(id) => vec![Entry::link(layout::VLAN, id.into())],
             Match::QinQ { outer, inner } => {
                 let id = u32::from(outer) << 16 | u32::from(inner);
-                vec![Entry::link(layout::QINQ, id, direction)]
+                vec![Entry::link(layout::QINQ, id)]
             }
-            Match::Pppoe(session) => vec![Entry::link(layout::PPPOE, session.into(), direction)],
+            Match::Pppoe(session) => vec![Entry::link(layout::PPPOE, session.into())],
             Match::Prefix(prefix) => {
                 let (address, bits) = (prefix.address(), prefix.bits());
                 if prefix.is_ipv4() {
-                    return vec![Entry::ipv4(address as u32, bits - 96, direction)];
+                    return vec![Entry::ipv4(address as u32, bits - 96)];
                 }
-                let mut entries = vec![Entry::ipv6(address, bits, direction)];
+                let mut entries = vec![Entry::ipv6(address, bits)];
                 if (address ^ IPV4) & Prefix::mask(bits) == 0 {
-                    entries.push(Entry::ipv4(0, 128 + bits, direction));
+                    entries.push(Entry::ipv4(0, 128 + bits));
                 }
                 entries
             }
         }
     }
 
+    /// Assigns packets to limiters. A direction without a seat keeps the one that it has.
     pub(crate) fn seat(
         &mut self,
         maps: &dyn Maps,
-        direction: Direction,
-        seats: &[(Match, Seat)],
+        seats: impl Iterator<Item = (Match, PerDirection<Option<Seat>>)>,
     ) -> Result<(), MapsError> {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
         let before = self.lengths();
         // As at the start of a gate. Matches differ, so none of their entries is there.
-        let is_first = before[direction as usize].is_empty();
-        for (_, seat) in seats {
-            self.bind(maps, seat)?;
-        }
-        for (matched, seat) in seats {
-            for entry in Self::entries(matched, direction) {
-                let is_new = is_first || maps.lookup(entry.map, &entry.key)?.is_none();
-                if is_new && let Some(count) = self.count(&entry) {
+        let is_first = before.is_empty();
+        for (matched, both) in seats {
+            for seat in both.values().into_iter().flatten() {
+                self.bind(maps, &seat)?;
+            }
+            for entry in Self::entries(&matched) {
+                let there = match is_first {
+                    true => None,
+                    false => maps.lookup(entry.map, &entry.key)?,
+                };
+                if there.is_none()
+                    && let Some(count) = self.count(&entry)
+                {
                     *count += 1;
+                }
+                let mut value = there.map_or_else(|| Record::new(seats::SIZE_OF), Record::from);
+                for (direction, seat) in both.iter() {
+                    let Some(seat) = seat else { continue };
+                    let at = |field: Field<u32>| field.within(seats::WAY, direction as usize);
+                    let is_bound = usize::from(seat.from != Origin::default());
+                    value.set(at(seat::LIMITER), seat.limiter);
+                    value.set(at(seat::PLAN), seat.plan);
+                    value.set(at(seat::VERSION), seat.version);
+                    let known = layout::SEATED + layout::BOUND * is_bound;
+                    value.set(at(seat::KNOWN), known as u32);
                 }
                 let (keys, values, count) = batches.entry(entry.map).or_default();
                 keys.extend(entry.key);
-                let value = Record::new(seat::SIZE_OF)
-                    .with(seat::LIMITER, seat.limiter)
-                    .with(seat::PLAN, seat.plan)
-                    .with(seat::VERSION, seat.version)
-                    .with(seat::BOUND, u32::from(seat.from != Origin::default()));
                 values.extend(value.into_bytes());
                 *count += 1;
             }
@@ -306,16 +316,12 @@ impl Directory {
         Ok(())
     }
 
-    pub(crate) fn unseat(
-        &mut self,
-        maps: &dyn Maps,
-        direction: Direction,
-        matches: &[Match],
-    ) -> Result<(), MapsError> {
+    /// Removes assignments of packets in both directions.
+    pub(crate) fn unseat(&mut self, maps: &dyn Maps, matches: &[Match]) -> Result<(), MapsError> {
         let before = self.lengths();
         let mut result = Ok(());
         for matched in matches {
-            for entry in Self::entries(matched, direction) {
+            for entry in Self::entries(matched) {
                 match maps.delete(entry.map, &entry.key) {
                     Ok(true) => {
                         if let Some(count) = self.count(&entry) {
@@ -333,61 +339,48 @@ impl Directory {
         result
     }
 
-    /// The lengths and links that are in use, for packets down and up.
-    fn lengths(&self) -> [Lengths; 2] {
-        [0, 1].map(|direction| {
-            let used = |counts: &[u32]| -> Vec<u32> {
-                let lengths = (0..counts.len() as u32).rev();
-                lengths
-                    .filter(|&length| counts[length as usize] > 0)
-                    .collect()
-            };
-            let (four, more): (Vec<u32>, Vec<u32>) = used(&self.lengths4[direction])
-                .into_iter()
-                .partition(|&length| length <= 32);
-            let links = (0..3).filter(|&kind| self.links[direction][kind] > 0);
-            Lengths {
-                ipv4: [four, more].concat(),
-                ipv6: used(&self.lengths6[direction]),
-                links: links.map(|kind| 1 << kind).sum(),
-            }
-        })
+    /// The lengths and links that are in use.
+    fn lengths(&self) -> Lengths {
+        let used = |counts: &[u32]| -> Vec<u32> {
+            let lengths = (0..counts.len() as u32).rev();
+            lengths
+                .filter(|&length| counts[length as usize] > 0)
+                .collect()
+        };
+        let (four, more): (Vec<u32>, Vec<u32>) = used(&self.lengths4)
+            .into_iter()
+            .partition(|&length| length <= 32);
+        let links = (0..3).filter(|&kind| self.links[kind] > 0);
+        Lengths {
+            ipv4: [four, more].concat(),
+            ipv6: used(&self.lengths6),
+            links: links.map(|kind| 1 << kind).sum(),
+        }
     }
 
     /// Whether there is room for as many entries as are counted.
     fn check_room(&self, maps: &dyn Maps) -> Result<(), MapsError> {
-        let sum = |counts: &[Vec<u32>; 2]| counts.iter().flatten().sum::<u32>();
-        let links = self.links.iter().flatten().sum();
-        for (what, map, found) in [
-            (
-                "IPv4 prefixes in both directions",
-                "seats4",
-                sum(&self.lengths4),
-            ),
-            (
-                "IPv6 prefixes in both directions",
-                "seats6",
-                sum(&self.lengths6),
-            ),
-            ("tags and sessions in both directions", "seats_link", links),
+        for (what, map, counts) in [
+            ("IPv4 prefixes", "seats4", &self.lengths4[..]),
+            ("IPv6 prefixes", "seats6", &self.lengths6),
+            ("tags and sessions", "seats_link", &self.links),
         ] {
-            let room = maps.room(map);
-            if found as usize > room {
-                return Err(MapsError::room(what, found as usize, room));
+            let (found, room) = (counts.iter().sum::<u32>() as usize, maps.room(map));
+            if found > room {
+                return Err(MapsError::room(what, found, room));
             }
         }
         Ok(())
     }
 
     fn check_lengths(&self) -> Result<(), MapsError> {
-        for Lengths { ipv4, ipv6, .. } in self.lengths() {
-            for (what, found) in [
-                ("different lengths of IPv4 prefixes", ipv4.len()),
-                ("different lengths of IPv6 prefixes", ipv6.len()),
-            ] {
-                if found > LENGTHS {
-                    return Err(MapsError::room(what, found, LENGTHS));
-                }
+        let Lengths { ipv4, ipv6, .. } = self.lengths();
+        for (what, found) in [
+            ("different lengths of IPv4 prefixes", ipv4.len()),
+            ("different lengths of IPv6 prefixes", ipv6.len()),
+        ] {
+            if found > LENGTHS {
+                return Err(MapsError::room(what, found, LENGTHS));
             }
         }
         Ok(())
@@ -395,8 +388,7 @@ impl Directory {
 
     /// Publishes settings and lengths to packets, all at once.
     pub(crate) fn publish(&self, maps: &dyn Maps) -> Result<(), MapsError> {
-        let [down, up] = self.lengths();
-        let both = |of: fn(&Lengths) -> usize| [of(&down) as u8, of(&up) as u8];
+        let lengths = self.lengths();
         let mut record = Record::new(settings::SIZE_OF)
             .with(settings::HASH, self.hash)
             .with(settings::OVERHEAD, self.accounting.overhead.into())
@@ -407,24 +399,21 @@ impl Directory {
             .with(settings::KNOWN_SOURCES, self.known_sources)
             .with(settings::BESIDE, u8::from(self.beside))
             .with(settings::MODES, self.modes)
-            .with(settings::LINKS, [down.links, up.links])
-            .with(settings::COUNT4, both(|lengths| lengths.ipv4.len()))
-            .with(settings::COUNT6, both(|lengths| lengths.ipv6.len()));
-        for (direction, lengths) in [&down, &up].into_iter().enumerate() {
-            for at in 0..LENGTHS {
-                let index = direction * LENGTHS + at;
-                let length = lengths.ipv4.get(at).copied().unwrap_or(0);
-                let mask4 = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
-                let mask4 = if length > 32 { 0 } else { mask4 };
-                let lengths4 = settings::LENGTHS4;
-                record.set(length4::MASK.within(lengths4, index), mask4.to_be());
-                record.set(length4::LENGTH.within(lengths4, index), length);
-                let length = lengths.ipv6.get(at).copied().unwrap_or(0);
-                let mask6 = network_words(Prefix::mask(length));
-                let lengths6 = settings::LENGTHS6;
-                record.set(length6::MASK.within(lengths6, index), mask6);
-                record.set(length6::LENGTH.within(lengths6, index), length);
-            }
+            .with(settings::LINKS, lengths.links)
+            .with(settings::COUNT4, lengths.ipv4.len() as u8)
+            .with(settings::COUNT6, lengths.ipv6.len() as u8);
+        for at in 0..LENGTHS {
+            let length = lengths.ipv4.get(at).copied().unwrap_or(0);
+            let mask4 = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
+            let mask4 = if length > 32 { 0 } else { mask4 };
+            let lengths4 = settings::LENGTHS4;
+            record.set(length4::MASK.within(lengths4, at), mask4.to_be());
+            record.set(length4::LENGTH.within(lengths4, at), length);
+            let length = lengths.ipv6.get(at).copied().unwrap_or(0);
+            let mask6 = network_words(Prefix::mask(length));
+            let lengths6 = settings::LENGTHS6;
+            record.set(length6::MASK.within(lengths6, at), mask6);
+            record.set(length6::LENGTH.within(lengths6, at), length);
         }
         let zero = 0u32.to_ne_bytes();
         let current = maps.lookup("current", &zero)?.unwrap_or_default();

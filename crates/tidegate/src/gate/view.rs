@@ -72,7 +72,7 @@ pub struct PairJson {
 pub struct Attached {
     /// The interface's name.
     pub interface: String,
-    /// `tc-ingress`, `tc-egress`, `xdp-native` or `xdp-generic`.
+    /// `tc-ingress`, `tc-egress`, `xdp-native`, `xdp-generic`, `nat-ingress` or `nat-egress`.
     pub hook: String,
     /// Direction of the packets there: `down` is to subscribers, `up` is from them.
     pub direction: String,

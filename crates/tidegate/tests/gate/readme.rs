@@ -136,6 +136,36 @@ impl Machine {
         (rate, stall, asked)
     }
 
+    /// What comes through at the same time of two subscribers behind one address, which is asserted.
+    fn both(&self, down: bool) -> [(f64, Duration); 2] {
+        let bind = |space: &Namespace, address: &str| {
+            let bound = space.enter(|| UdpSocket::bind(address));
+            bound.unwrap().unwrap()
+        };
+        let ends = [("192.0.2.16", 9000), ("192.0.2.17", 9001)].map(|(address, port)| {
+            let outer = bind(&self.core, &format!("198.51.100.1:{port}"));
+            let inner = bind(&self.home, &format!("{address}:9000"));
+            inner
+                .send_to(&[0; 100], outer.local_addr().unwrap())
+                .unwrap();
+            outer
+                .set_read_timeout(Some(Duration::from_secs(2)))
+                .unwrap();
+            let (_, asked) = outer.recv_from(&mut [0; 200]).unwrap();
+            assert_eq!(asked.ip().to_string(), "198.51.100.2");
+            (inner, outer, asked)
+        });
+        thread::scope(|scope| {
+            let poured = ends.each_ref().map(|(inner, outer, asked)| {
+                scope.spawn(move || match down {
+                    true => Self::pour(outer, *asked, inner),
+                    false => Self::pour(inner, outer.local_addr().unwrap(), outer),
+                })
+            });
+            poured.map(|thread| thread.join().unwrap())
+        })
+    }
+
     /// What a receiver gets of 60 Mbit/s.
     fn pour(sender: &UdpSocket, to: SocketAddr, receiver: &UdpSocket) -> (f64, Duration) {
         receiver.set_nonblocking(true).unwrap();
@@ -248,6 +278,16 @@ fn the_commands_for_a_router_limit_with_and_without_translation() {
         assert_eq!(asked.ip().to_string(), "198.51.100.2");
         machine.compare(&mut found, true, "translated", (passed, stall), 20.0);
         machine.measure(&mut found, false, "translated", 5.0);
+        machine.type_in("tidegate gate down");
+
+        machine.home.ip("addr add 192.0.2.17/24 dev eth0").unwrap();
+        machine.type_in(&commands(ROUTER, "outside"));
+        for (down, rates) in [(true, [20.0, 10.0]), (false, [5.0, 4.0])] {
+            let both = machine.both(down).into_iter().zip(rates);
+            for ((passed, rate), name) in both.zip(["ann", "bob"]) {
+                machine.compare(&mut found, down, name, passed, rate);
+            }
+        }
         machine.type_in("tidegate gate down");
         Some(found)
     });

@@ -32,6 +32,16 @@ fn errors_say_where_and_what_to_do() {
             "3:10: XDP sees only what comes in: use the hook `tc`, or limit this direction where it comes in",
         ),
         (
+            "side = \"core\"",
+            "side = \"core\"\nhook = \"xdp\"\nnat = true",
+            "5:7: XDP sees packets before the kernel can say which connection they belong to: use the hook `tc`",
+        ),
+        (
+            "side = \"access\"",
+            "side = \"access\"\nnat = true",
+            "8:7: `nat` is for the interface with the public address: packets to subscribers come in there (side = \"core\", or ingress = \"down\" and egress = \"up\")",
+        ),
+        (
             "\"eth2\"",
             "\"eth1\"",
             "6:8: the interface eth1 is listed twice: give it all its keys in one place",

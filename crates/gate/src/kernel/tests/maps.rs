@@ -8,10 +8,9 @@ fn maps_have_the_room_that_configurations_are_checked_for() {
         return;
     };
     for (map, entries) in [
-        // An entry for each direction.
-        ("seats4", 2 * layout::PREFIXES),
-        ("seats6", 2 * layout::PREFIXES),
-        ("seats_link", 2 * layout::LINKS),
+        ("seats4", layout::PREFIXES),
+        ("seats6", layout::PREFIXES),
+        ("seats_link", layout::LINKS),
         ("bindings", layout::PAGES * PAGE / 2),
         ("ports", layout::PORTS),
         ("plans", layout::PLANS),

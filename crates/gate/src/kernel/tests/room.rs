@@ -158,9 +158,7 @@ fn thousands_of_policies_one_after_the_other_are_not_confused() {
             }
         }
         let leave = seats[1..].iter().map(|(matched, _)| *matched);
-        gate.kernel()
-            .unseat(Direction::Down, &leave.collect::<Vec<_>>())
-            .unwrap();
+        gate.kernel().unseat(&leave.collect::<Vec<_>>()).unwrap();
         idle.entry(place(number)).or_default().push(round);
     }
     // Most places were used three times.

@@ -9,7 +9,8 @@ use crate::path::DataPath;
 fn follow(path: &mut Dpdk, pair: &Pair<'_>) {
     path.put_plan(pair.seat.plan, &pair.plan.plan()).unwrap();
     let matched = Match::Prefix("192.0.2.0/29".parse().unwrap());
-    path.seat(Direction::Down, &[(matched, pair.seat)]).unwrap();
+    path.seat(&[(matched, PerDirection::new(|_| pair.seat))])
+        .unwrap();
 }
 
 #[test]

@@ -20,7 +20,7 @@ static struct {
 	struct plan plan;
 	struct shape shape;
 	struct rules rules;
-	struct seat seat;
+	struct seats seats;
 } told;
 static struct limiter limiter;
 static struct tally tallies[REASONS];
@@ -41,7 +41,7 @@ static void *looked_up(void *map, const void *key)
 	if (map == &strangers)
 		return tallies + *(const u32 *)key;
 	if (map == &seats4)	// of 192.0.2.0/29 alone
-		return ((const struct key4 *)key)->address == 0x000200c0 ? &told.seat : 0;
+		return ((const struct key4 *)key)->address == 0x000200c0 ? &told.seats : 0;
 	if (map == &pages || map == &limiter)
 		return &limiter;
 	return 0;
@@ -62,7 +62,7 @@ int main(void)
 		if (what == 'M') {
 			if (!take_in(&told.settings, sizeof(told.settings)) || !take_in(&told.plan, sizeof(told.plan))
 			    || !take_in(&told.shape, sizeof(told.shape)) || !take_in(&told.rules, sizeof(told.rules))
-			    || !take_in(&told.seat, sizeof(told.seat)))
+			    || !take_in(&told.seats, sizeof(told.seats)))
 				return 1;
 			continue;
 		}

@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::kernel::layout::{Field, Record, plan, rules, seat, shape};
+use crate::kernel::layout::{Field, Record, plan, rules, seat, seats, shape};
 
 /// The input of the program of host.c for one limiter, and the answers that it must give.
 #[derive(Default)]
@@ -35,10 +35,12 @@ impl Host {
             .extend(part("shapes", plan::SHAPE, shape::SIZE_OF));
         self.input
             .extend(part("rule_sets", plan::RULES, rules::SIZE_OF));
-        let seat = Record::new(seat::SIZE_OF)
-            .with(seat::LIMITER, pair.seat.limiter)
-            .with(seat::PLAN, pair.seat.plan)
-            .with(seat::VERSION, pair.seat.version);
+        let down = |field: Field<u32>| field.within(seats::WAY, 0);
+        let seat = Record::new(seats::SIZE_OF)
+            .with(down(seat::LIMITER), pair.seat.limiter)
+            .with(down(seat::PLAN), pair.seat.plan)
+            .with(down(seat::VERSION), pair.seat.version)
+            .with(down(seat::KNOWN), 1);
         self.input.extend(seat.into_bytes());
     }
 
