@@ -11,6 +11,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
         include_str!("../scenarios/policer-or-shaper.toml"),
     ),
     ("policies", include_str!("../scenarios/policies.toml")),
+    ("nodes", include_str!("../scenarios/nodes.toml")),
     ("bottlenecks", include_str!("../scenarios/bottlenecks.toml")),
     ("trickle", include_str!("../scenarios/trickle.toml")),
     ("video", include_str!("../scenarios/video.toml")),

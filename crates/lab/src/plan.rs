@@ -30,6 +30,8 @@ pub struct Plan {
     pub aggregates: Vec<String>,
     /// The elements that packets pass.
     pub elements: Vec<ElementPlan>,
+    /// Capacities that limiters share.
+    pub nodes: Vec<NodePlan>,
     /// The senders and receivers.
     pub flows: Vec<FlowPlan>,
 }
@@ -151,6 +153,19 @@ impl ElementKind {
     pub fn is_tap(&self) -> bool {
         matches!(self, Self::Tap { .. })
     }
+}
+
+/// A capacity that limiters share, as those of a gate share the capacity of a site or access point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePlan {
+    /// Its name.
+    pub name: String,
+    /// What all limiters below it may let pass together.
+    pub capacity: Rate,
+    /// The index of the node above it.
+    pub above: Option<usize>,
+    /// The elements directly below it: limiters of phantom queues.
+    pub limiters: Vec<usize>,
 }
 
 /// A limiter that the lab does not know, and how it is made.

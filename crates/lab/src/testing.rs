@@ -23,6 +23,7 @@ pub fn plan(elements: Vec<ElementPlan>, mut flows: Vec<FlowPlan>) -> Plan {
         connections: None,
         aggregates: vec!["all".into()],
         elements,
+        nodes: Vec::new(),
         flows,
     }
 }

@@ -2,79 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
-
-use tidegate_lab::plan::{CustomLimiter, ElementKind, Plan};
+use tidegate_lab::examples::EXAMPLES;
+use tidegate_lab::plan::Plan;
 use tidegate_lab::scenario::{Run, Scenario};
-use tidegate_limiter::{
-    Class, Decision, Hierarchy, LimiterConfig, Nanos, NetworkNode, PacketMeta, PhantomQueues,
-    PhantomQueuesConfig, Police, Rate,
-};
 
-/// A subscriber's limiter below a node.
-#[derive(Debug)]
-struct Below {
-    network: Arc<Mutex<Hierarchy>>,
-    node: usize,
-    limiter: PhantomQueues,
-    grain: u32,
-    passed: u64,
-}
-
-impl Below {
-    fn new(config: &PhantomQueuesConfig, network: &Arc<Mutex<Hierarchy>>, node: usize) -> Self {
-        Self {
-            network: Arc::clone(network),
-            node,
-            limiter: PhantomQueues::new(config, 0),
-            grain: Hierarchy::grain(config.rate()),
-            passed: config.rate().bits_per_second(),
-        }
-    }
-}
-
-impl Police for Below {
-    fn offer(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
-        let mut network = self.network.lock().unwrap();
-        self.limiter.set_share(network.share(self.node, now));
-        let class = Class {
-            first: 0,
-            queues: 16,
-            hosts: 0,
-        };
-        let queue = ((u64::from(packet.flow) * 16) >> 32) as u16;
-        let decision = self.limiter.offer(
-            now,
-            &PacketMeta {
-                queue,
-                class,
-                ..*packet
-            },
-        );
-        if decision != Decision::Drop {
-            let before = self.passed;
-            self.passed += u64::from(packet.bytes);
-            let counted = Hierarchy::counted(before, self.passed, self.grain);
-            network.count(self.node, counted);
-        }
-        decision
-    }
-}
-
-/// Subscribers with their plans in Mbit/s, and their nodes.
-fn plan(subscribers: &[(u64, usize)], nodes: &[(u64, Option<usize>)], flows: &str) -> Plan {
-    let mut text = String::from(
-        "duration = \"40s\"\nwindow = \"100ms\"\n\
-         [[element]]\nname = \"backbone\"\nkind = \"link\"\nrate = \"2gbit\"\nqueue = \"10MB\"\nshared = true\n",
-    );
-    for (number, (rate, _)) in subscribers.iter().enumerate() {
-        text += &format!(
-            "[[aggregate]]\nname = \"s{number}\"\n\
-             [[element]]\nname = \"gate{number}\"\nkind = \"bc-pqp\"\nrate = \"{rate}mbit\"\n"
-        );
-    }
-    text += flows;
-    let scenario = Scenario::parse(text.as_str()).unwrap();
+/// The plan of a scenario whose aggregates are simulated together.
+fn together(text: &str) -> Plan {
+    let scenario = Scenario::parse(text).unwrap();
     let run = Run {
         point: 0,
         seed: 1,
@@ -82,46 +16,32 @@ fn plan(subscribers: &[(u64, usize)], nodes: &[(u64, Option<usize>)], flows: &st
     };
     let mut groups = scenario.groups(run).unwrap();
     assert_eq!(groups.len(), 1);
-    let mut plan = groups.remove(0).plan;
-    let nodes = nodes.iter().map(|&(capacity, above)| NetworkNode {
-        capacity: Rate::from_bits_per_second(capacity * 1_000_000),
-        above,
-    });
-    let network = Hierarchy::new(&nodes.collect::<Vec<_>>()).unwrap();
-    let network = Arc::new(Mutex::new(network));
-    for element in &mut plan.elements {
-        let ElementKind::Limiter {
-            config: LimiterConfig::PhantomQueues(config),
-            ..
-        } = &element.kind
-        else {
-            continue;
-        };
-        let number = element
-            .name
-            .trim_start_matches(|c: char| !c.is_ascii_digit());
-        let number: usize = number
-            .split(|c: char| !c.is_ascii_digit())
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        let (config, network, node) = (config.clone(), Arc::clone(&network), subscribers[number].1);
-        element.kind = ElementKind::Custom {
-            limiter: CustomLimiter::new("below", move || {
-                Box::new(Below::new(&config, &network, node))
-            }),
-            overhead: 0,
-        };
+    groups.remove(0).plan
+}
+
+/// Subscribers with their plans in Mbit/s, and their nodes.
+fn plan(subscribers: &[(u64, usize)], nodes: &[(u64, Option<usize>)], flows: &str) -> Plan {
+    let mut text = String::from("duration = \"40s\"\nwindow = \"100ms\"\n");
+    for (number, (capacity, above)) in nodes.iter().enumerate() {
+        text += &format!("[[node]]\nname = \"n{number}\"\nrate = \"{capacity}mbit\"\n");
+        if let Some(above) = above {
+            text += &format!("parent = \"n{above}\"\n");
+        }
     }
-    plan
+    for (number, (rate, node)) in subscribers.iter().enumerate() {
+        text += &format!(
+            "[[aggregate]]\nname = \"s{number}\"\n\
+             [[element]]\nname = \"gate{number}\"\nkind = \"bc-pqp\"\nrate = \"{rate}mbit\"\nnode = \"n{node}\"\n"
+        );
+    }
+    together(&(text + flows))
 }
 
 /// The flows of a subscriber.
 fn flows(number: usize, count: usize, keys: &str) -> String {
     format!(
         "[[flow]]\nname = \"f{number}\"\ncount = {count}\naggregate = \"s{number}\"\nrtt = \"10ms..60ms\"\n\
-         path = [\"backbone\", \"gate{number}\"]\n{keys}\n"
+         path = [\"gate{number}\"]\n{keys}\n"
     )
 }
 
@@ -200,4 +120,22 @@ fn what_some_leave_goes_to_the_others_at_two_levels() {
     holds(&found[1].0, &[10.0, 10.0, 20.0, 20.0], 0.08, 0.05);
     holds(&found[2].0[..1], &[20.0], 0.08, 0.08);
     holds(&found[2].0[2..3], &[40.0], 0.08, 0.08);
+}
+
+/// The site that the gate's test has with the kernel's TCP (`subscribers_of_full_nodes_share_by_their_plans`).
+#[test]
+fn the_example_shares_as_the_gate_in_the_kernel_does() {
+    let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == "nodes").unwrap();
+    let plan = together(&text.replacen("duration", "window = \"100ms\"\nduration", 1));
+    let found = rates(&plan, &[(5, 12), (18, 36)]);
+    // The site is full, and its access points are not.
+    let level = 50.0 / 90.0;
+    let wanted = [40.0 * level, 20.0 * level, 30.0 * level];
+    holds(&found[0].0[..3], &wanted, 0.06, 0.03);
+    assert!(found[0].0[3] < 1e-9, "{found:?}");
+    // Another one comes: its access point is full, and what that leaves of the site goes to the other.
+    let (east, west) = (28.0 / 60.0, 22.0 / 90.0);
+    let wanted = [40.0 * east, 20.0 * east, 30.0 * west, 60.0 * west];
+    // Two full nodes above each other keep 95 % busy here.
+    holds(&found[1].0, &wanted, 0.08, 0.06);
 }

@@ -133,6 +133,7 @@ fn captures(path: Path, flows: usize, seconds: u64) -> ([Vec<Captured>; 2], [u64
         sample: None,
         connections: None,
         aggregates: vec!["all".into()],
+        nodes: Vec::new(),
         flows: (0..flows).map(flow).collect(),
         elements: kinds.iter().enumerate().map(named).collect(),
     };

@@ -56,6 +56,7 @@ fn plan(algorithm: Algorithm, duration: u64) -> Plan {
         connections: None,
         aggregates: vec!["all".into()],
         elements: kinds.into_iter().enumerate().map(named).collect(),
+        nodes: Vec::new(),
         flows: vec![FlowPlan {
             name: "download".into(),
             aggregate: 0,

@@ -6,12 +6,14 @@ use tidegate_limiter::{
     Class, Classifier, Ecn, Fate, FlowKey, LimiterConfig, Nanos, Occupancy, PacketMeta,
 };
 
+use self::below::Below;
 use crate::RunError;
 use crate::outcome::Sample;
 use crate::packet::wire::{Wire, hash_key};
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::{Classes, ElementKind, FlowPlan, Plan};
 
+pub mod below;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +30,8 @@ pub struct Limiter {
     limiter: tidegate_limiter::Limiter<PacketId>,
     overhead: u32,
     sorting: Sorting,
+    /// Its place below a node.
+    below: Option<Below>,
 }
 
 /// How packets find their queues.
@@ -114,7 +118,13 @@ impl Limiter {
             limiter,
             overhead: *overhead,
             sorting,
+            below: None,
         })
+    }
+
+    /// Puts it below a node, before the first packet. Only phantom queues follow the node.
+    pub fn place_below(&mut self, below: Below) {
+        self.below = Some(below);
     }
 
     /// Bytes that one takes up in a plan with this many flows, roughly.
@@ -156,7 +166,18 @@ impl Limiter {
         meta: PacketMeta,
         packets: &mut Packets,
     ) -> Option<PacketId> {
-        match self.limiter.offer(now, &meta, id) {
+        if let (Some(below), tidegate_limiter::Limiter::PhantomQueues(queues)) =
+            (&self.below, &mut self.limiter)
+        {
+            queues.set_share(below.share(now));
+        }
+        let fate = self.limiter.offer(now, &meta, id);
+        if let Some(below) = &mut self.below
+            && !matches!(fate, Fate::Drop(_) | Fate::Wait)
+        {
+            below.count(meta.bytes.into());
+        }
+        match fate {
             Fate::Pass(id) => Some(id),
             Fate::Mark(id, dscp) => {
                 packets.get_mut(id).dscp = dscp;

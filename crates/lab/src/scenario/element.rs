@@ -18,6 +18,8 @@ pub(super) struct Element<'a> {
     pub(super) kind: ElementKind,
     /// Whether all aggregates pass the same element. Otherwise each has a separate one.
     pub(super) shared: bool,
+    /// The node above it.
+    pub(super) node: Option<usize>,
 }
 
 /// What an element is.

@@ -13,6 +13,7 @@ use super::fields::{Fields, values};
 use super::files::Files;
 use super::flows::{Flows, Sender};
 use super::keys::FILE;
+use super::network::Network;
 use super::partition::{group, together};
 use super::{Group, Scenario, TABLES, element, name, parts, tables};
 use crate::MILLISECOND;
@@ -90,7 +91,8 @@ pub(super) fn groups(
             }
         });
     }
-    let elements = elements(nodes, varied, &longest, files)?;
+    let network = Network::read(root)?;
+    let elements = elements(nodes, &network, varied, &longest, files)?;
     check_classes(root, &elements, &senders)?;
 
     let plan = Plan {
@@ -101,10 +103,11 @@ pub(super) fn groups(
         connections: connections(&file)?,
         aggregates: Vec::new(),
         elements: Vec::new(),
+        nodes: network.plans.clone(),
         flows: Vec::new(),
     };
     // This is done before taps are left out, because a run is the same with and without a capture.
-    let together = together(aggregates.len(), &elements, &senders);
+    let together = together(aggregates.len(), &elements, &network, &senders);
     if !taps {
         let is_other = |index: &usize| !elements[*index].kind.is_tap();
         for sender in &mut senders {
@@ -130,6 +133,7 @@ pub(super) fn groups(
 /// The elements of a file. `longest` has the longest round trip of the flows that pass each of them.
 fn elements<'a>(
     nodes: &'a [Node],
+    network: &Network<'_>,
     varied: &[String],
     longest: &[Nanos],
     files: &Files,
@@ -150,7 +154,13 @@ fn elements<'a>(
             Some(node) => return Err(node.wrong("`shared` is true or false")),
         };
         let kind = element::kind(node, varied, rtt, files)?;
-        elements.push(Element { name, kind, shared });
+        let node = network.above(table, &kind, varied)?;
+        elements.push(Element {
+            name,
+            kind,
+            shared,
+            node,
+        });
     }
     Ok(elements)
 }

@@ -11,6 +11,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "sample": "time", "never", "How often the occupancy of queues and buckets is recorded.";
     "connections": "time or \"changes\"", "never", "How often the state of each connection's sender is recorded: its windows, round trips, pacing rate, loss state and counts.";
     "element": "tables", "none", "What packets pass through.";
+    "node": "tables", "none", "Capacities that limiters share, such as those of sites and access points.";
     "aggregate": "tables", "one, named `all`", "The subscribers: the traffic of each shares limiters.";
     "flow": "tables", "", "The senders.";
     "sweep": "table", "none", "What is varied.";
@@ -19,6 +20,12 @@ section! { ELEMENT = "[[element]]", "Something that packets pass through, of any
     "name": "name", "", "Its name in paths, sweeps and results.";
     "kind": "a kind", "", "One of the kinds below.";
     "shared": "true or false", "false", "Whether all aggregates pass through the same element. Otherwise each aggregate has a separate one.";
+    "node": "name", "none", "The node above a limiter of kind `pqp`, `bc-pqp` or `bc-pqp-paper`: all limiters below a node share its capacity by their rates.";
+}
+section! { NODE = "[[node]]", "A capacity that limiters share, as in the [gate](../explanation/nodes.md): no packet waits, and while the limiters below want more, each of them may use the same part of its rate. Aggregates whose limiters share a node are simulated together.";
+    "name": "name", "", "Its name, for `node` of elements and `parent` of nodes, and in sweeps.";
+    "rate": "rate", "", "Its capacity, for bytes as the limiters charge them.";
+    "parent": "name", "none", "The node above it. At most 8 nodes are above a limiter.";
 }
 section! { DELAY = "kind = \"delay\"", "Delays packets and keeps their order.";
     "delay": "time", "", "Delay of every packet.";
@@ -290,7 +297,7 @@ section! { UDP = "traffic = { kind = \"udp\" }", "Datagrams at a constant rate."
     "size": "size", "1500B", "Length of each IP packet.";
     "stop": "time", "the end", "When it ends.";
 }
-section! { SWEEP = "[sweep]", "What is varied. Every combination of the values is run with every seed. A key is either a key of the file, such as `window`, or the name of an element, flow or aggregate, a dot and its key, such as `\"gate.rate\"`. A name alone takes tables, to vary several of its keys together. While `kind` is varied, keys of the other kinds are ignored.";
+section! { SWEEP = "[sweep]", "What is varied. Every combination of the values is run with every seed. A key is either a key of the file, such as `window`, or the name of an element, node, flow or aggregate, a dot and its key, such as `\"gate.rate\"`. A name alone takes tables, to vary several of its keys together. While `kind` is varied, keys of the other kinds are ignored.";
     "seed": "numbers", "the file's", "Seeds to repeat every combination with.";
     "seeds": "number", "1", "How many seeds, from the file's seed on.";
 }
@@ -320,6 +327,7 @@ pub const SECTIONS: &[Section] = &[
     BC_PQP_PAPER,
     SHAPER,
     RULE,
+    NODE,
     AGGREGATE,
     FLOW,
     BULK,

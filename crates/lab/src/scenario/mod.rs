@@ -18,6 +18,7 @@ mod flows;
 mod group;
 mod keys;
 mod limiter;
+mod network;
 mod partition;
 mod queue;
 mod sizes;
@@ -408,8 +409,9 @@ fn name<'a>(node: &'a Node, what: &str) -> Result<&'a str, Mistake> {
 }
 
 /// The arrays of tables of a file, and what one of their tables describes.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(&str, &str); 4] = [
     ("element", "an element"),
+    ("node", "a node"),
     ("aggregate", "an aggregate"),
     ("flow", "a flow"),
 ];

@@ -1,4 +1,4 @@
-//! Finds the aggregates that share no element and are simulated separately, and makes the plan of
+//! Finds the aggregates that share no element and no node, and are simulated separately, and makes the plan of
 //! each group.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,13 +8,15 @@ use tidegate_limiter::Rate;
 use super::aggregate::Aggregate;
 use super::element::Element;
 use super::flows::Sender;
+use super::network::Network;
 use super::{Group, Instance};
 use crate::plan::{ElementKind, ElementPlan, Plan};
 
-/// For each aggregate the first of those that it shares elements with, directly or through others.
+/// For each aggregate the first of those that it shares elements or nodes with, directly or through others.
 pub(super) fn together(
     aggregates: usize,
     elements: &[Element<'_>],
+    network: &Network<'_>,
     senders: &[Sender],
 ) -> Vec<usize> {
     fn first(of: &mut [usize], mut at: usize) -> usize {
@@ -25,18 +27,21 @@ pub(super) fn together(
         at
     }
     let mut of: Vec<usize> = (0..aggregates).collect();
-    let mut user: Vec<Option<usize>> = vec![None; elements.len()];
+    // Elements, then nodes.
+    let mut user: Vec<Option<usize>> = vec![None; elements.len() + network.plans.len()];
     for sender in senders {
         for &index in sender.forward.iter().chain(&sender.back) {
-            if !elements[index].shared {
-                continue;
-            }
-            let aggregate = first(&mut of, sender.aggregate);
-            match user[index] {
-                None => user[index] = Some(aggregate),
-                Some(other) => {
-                    let other = first(&mut of, other);
-                    of[aggregate.max(other)] = aggregate.min(other);
+            let element = &elements[index];
+            let node = element.node.and_then(|node| network.root(node));
+            let node = node.map(|root| elements.len() + root);
+            for shared in element.shared.then_some(index).into_iter().chain(node) {
+                let aggregate = first(&mut of, sender.aggregate);
+                match user[shared] {
+                    None => user[shared] = Some(aggregate),
+                    Some(other) => {
+                        let other = first(&mut of, other);
+                        of[aggregate.max(other)] = aggregate.min(other);
+                    }
                 }
             }
         }
@@ -76,6 +81,9 @@ pub(super) fn group(
                     Some(aggregate) => format!("{}:{aggregate}", element.name),
                     None => element.name.to_owned(),
                 };
+                if let Some(node) = element.node {
+                    plan.nodes[node].limiters.push(plan.elements.len());
+                }
                 plan.elements.push(ElementPlan { name, kind });
                 instances.push(Instance {
                     name: element.name.to_owned(),

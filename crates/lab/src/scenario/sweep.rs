@@ -228,7 +228,7 @@ pub(super) fn put(root: &mut Table, place: Place, path: &str, node: Node) -> Res
     let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
     known.extend(at_top);
     let message = format!(
-        "`{first}` is no element, flow, aggregate or key of the file{}",
+        "`{first}` is no element, node, flow, aggregate or key of the file{}",
         instead(first, known)
     );
     Err(Mistake::new(place, message))

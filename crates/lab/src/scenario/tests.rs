@@ -13,6 +13,7 @@ mod applications;
 mod bounds;
 mod defaults;
 mod errors;
+mod nodes;
 mod rules;
 mod varying;
 mod videos;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_limiter::{LimiterConfig, Nanos, Program};
+use tidegate_limiter::{LimiterConfig, Nanos, Program, Rate};
 
 use crate::RunError;
 use crate::element::cake::Cake;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
+use crate::element::limiter::below::Network;
 use crate::packet::ETHERNET_HEADER;
 use crate::packet::wire::UDP_HEADERS;
 use crate::page::{MOST_BYTES, MOST_OBJECTS};
@@ -71,10 +72,42 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         })?;
         check_element(element).map_err(|error| within("element", &element.name, &error))?;
     }
+    check_nodes(plan)?;
     for flow in &plan.flows {
         check_flow(plan, flow).map_err(|error| within("flow", &flow.name, &error))?;
     }
     check_memory(plan).map_err(|(_, error)| error)
+}
+
+/// Whether the nodes of a plan have ways up that end, and limiters below them.
+fn check_nodes(plan: &Plan) -> Result<(), RunError> {
+    Network::new(plan).map_err(|error| RunError::plan(error.to_string()))?;
+    let mut taken = BTreeSet::new();
+    for node in &plan.nodes {
+        for &index in &node.limiters {
+            below(plan, index).map_err(|error| within("node", &node.name, &error))?;
+            ensure(taken.insert(index), || {
+                format!("the element {index} is below two nodes")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The rate of an element that can be below a node.
+///
+/// # Errors
+/// If there is no such element, or it has no phantom queues.
+pub fn below(plan: &Plan, index: usize) -> Result<Rate, RunError> {
+    match plan.elements.get(index).map(|element| &element.kind) {
+        Some(ElementKind::Limiter {
+            config: LimiterConfig::PhantomQueues(config),
+            ..
+        }) => Ok(config.rate()),
+        _ => Err(RunError::plan(format!(
+            "the element {index} is no limiter of phantom queues"
+        ))),
+    }
 }
 
 /// Whether the queues of all elements fit into memory. If not, the error has the index of the

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use crate::RunError;
 use crate::element::Element;
 use crate::element::delay::Delay;
+use crate::element::limiter::below::{Below, Network};
 use crate::packet::wire::Wire;
 use crate::plan::{FlowPlan, Plan};
 use crate::record::ElementRecord;
+use crate::sim::check;
 
 /// An element with its counts.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Stages {
     /// The stages of a plan, which no packet has passed yet.
     ///
     /// # Errors
-    /// If flows do not fit the policy of a limiter.
+    /// If flows do not fit the policy of a limiter, or limiters not their nodes.
     pub fn new(plan: &Plan) -> Result<Self, RunError> {
         let wires: Arc<[Wire]> = (0..plan.flows.len())
             .map(|flow| Wire::new(plan, flow))
@@ -48,6 +50,18 @@ impl Stages {
         let mut stages = Vec::new();
         for (numbers, _) in plan.numbered() {
             stages.push(Stage::new(Element::new(plan, numbers, &wires)?));
+        }
+        if let Some(network) =
+            Network::new(plan).map_err(|error| RunError::plan(error.to_string()))?
+        {
+            for (number, node) in plan.nodes.iter().enumerate() {
+                for &index in &node.limiters {
+                    let rate = check::below(plan, index)?;
+                    if let Element::Limiter(limiter) = &mut stages[index].element {
+                        limiter.place_below(Below::new(&network, number, rate, index));
+                    }
+                }
+            }
         }
         let flows = plan.flows.iter();
         let routes = flows.map(|flow| route(plan, flow, &mut stages)).collect();

@@ -63,6 +63,7 @@ fn plan(algorithm: Algorithm, duration: u64, elements: Vec<ElementKind>) -> Plan
         connections: None,
         aggregates: vec!["all".into()],
         elements: elements.into_iter().enumerate().map(named).collect(),
+        nodes: Vec::new(),
         flows: vec![flow],
     }
 }

@@ -172,6 +172,7 @@ fn plan(link: &LinkPlan) -> Plan {
         connections: None,
         aggregates: vec!["link".into()],
         elements: elements.collect(),
+        nodes: Vec::new(),
         flows: flows.collect(),
     }
 }

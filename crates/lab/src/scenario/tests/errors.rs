@@ -59,7 +59,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "kind = \"link\"",
             "kind = \"link\"\nburst = \"1kB\"",
-            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, rate, rates, period, trace, queue",
+            "a.toml:11:1: unknown key `burst` in an element of kind link: there are name, kind, shared, node, rate, rates, period, trace, queue",
         ),
         (
             "\"2ms..50ms\"",
@@ -130,7 +130,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "[[flow]]",
             "[sweep]\n\"gat.rate\" = [\"1mbit\"]\n[[flow]]",
-            "a.toml:15:15: `gat` is no element, flow, aggregate or key of the file, did you mean `gate`?",
+            "a.toml:15:15: `gat` is no element, node, flow, aggregate or key of the file, did you mean `gate`?",
         ),
         (
             "[[flow]]",

@@ -51,6 +51,7 @@ fn plan(kind: ElementKind) -> Plan {
         connections: None,
         aggregates: vec!["all".into()],
         elements: vec![ElementPlan { name, kind }],
+        nodes: Vec::new(),
         flows: vec![flow],
     }
 }

@@ -1,0 +1,73 @@
+//! Limiters below nodes of a network, as in the gate: a node that is full leaves each of them the same part of its rate.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_limiter::{Hierarchy, HierarchyError, Nanos, NetworkNode, Rate, Share};
+
+use crate::plan::Plan;
+
+/// The nodes of a plan, which its limiters share.
+#[derive(Debug, Clone)]
+pub struct Network(Arc<Mutex<Hierarchy>>);
+
+impl Network {
+    /// The nodes of a plan; `None` if it has none.
+    ///
+    /// # Errors
+    /// If a capacity is too small or too large, or the way up from a node is longer than [`Hierarchy::LEVELS`].
+    pub fn new(plan: &Plan) -> Result<Option<Self>, HierarchyError> {
+        if plan.nodes.is_empty() {
+            return Ok(None);
+        }
+        let nodes = plan.nodes.iter().map(|node| NetworkNode {
+            capacity: node.capacity,
+            above: node.above,
+        });
+        let network = Hierarchy::new(&nodes.collect::<Vec<_>>())?;
+        Ok(Some(Self(Arc::new(Mutex::new(network)))))
+    }
+}
+
+/// A limiter's place below a node.
+#[derive(Debug)]
+pub struct Below {
+    network: Network,
+    node: usize,
+    grain: u32,
+    /// Bytes that passed, from a number on that differs between limiters, see [`Hierarchy::counted`].
+    passed: u64,
+}
+
+impl Below {
+    /// A place below this node, for a limiter of this rate.
+    pub fn new(network: &Network, node: usize, rate: Rate, number: usize) -> Self {
+        let grain = Hierarchy::grain(rate);
+        Self {
+            network: network.clone(),
+            node,
+            grain,
+            // Multiples of the golden section are spread evenly.
+            passed: (number as u64).wrapping_mul(0x9e37_79b9) & ((1 << grain) - 1),
+        }
+    }
+
+    /// The share of its rate that the limiter may use now.
+    pub fn share(&self, now: Nanos) -> Share {
+        // Nothing is left half done by a thread that panicked.
+        let network = self.network.0.lock();
+        let mut network = network.unwrap_or_else(PoisonError::into_inner);
+        network.share(self.node, now)
+    }
+
+    /// Counts what the limiter let pass.
+    pub fn count(&mut self, bytes: u64) {
+        let before = self.passed;
+        self.passed += bytes;
+        let counted = Hierarchy::counted(before, self.passed, self.grain);
+        if counted > 0 {
+            let network = self.network.0.lock();
+            let mut network = network.unwrap_or_else(PoisonError::into_inner);
+            network.count(self.node, counted);
+        }
+    }
+}
