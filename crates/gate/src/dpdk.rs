@@ -193,7 +193,8 @@ impl Dpdk {
             layout::plan_of(&state).map(|plan| DpdkMaps.lookup("plans", &plan.to_ne_bytes()));
         let plan = plan.transpose()?.flatten();
         let queues = plan.map_or(0, |plan| layout::queues_of(&plan));
-        Ok(layout::limiter(&state, queues))
+        // The clock of packets is not known here.
+        Ok(layout::limiter(&state, queues, 0))
     }
 }
 

@@ -128,6 +128,14 @@ impl Limits {
         self.limiter.rate().map(|rate| rate.bits_per_second())
     }
 
+    /// Bytes that an aggregate may save of the rate that it leaves unused; 0 without a boost.
+    pub fn boost(&self) -> u64 {
+        match &self.limiter {
+            LimiterConfig::PhantomQueues(config) => config.boost(),
+            _ => 0,
+        }
+    }
+
     /// The same as a plan of the data path.
     ///
     /// # Errors

@@ -101,6 +101,8 @@ pub struct Limit {
     pub limiter: u32,
     /// Bits per second; `None` if packets are counted and not limited.
     pub rate: Option<u64>,
+    /// Most bytes of the rate that may be saved; 0 without a boost.
+    pub boost: u64,
 }
 
 /// A subscriber, as it is limited now.
@@ -155,6 +157,10 @@ impl Subscriber {
                     rate: match member.is_suspended() {
                         true => Some(0),
                         false => limits.and_then(|limits| limits.rate()),
+                    },
+                    boost: match member.is_suspended() {
+                        true => 0,
+                        false => limits.map_or(0, |limits| limits.boost()),
                     },
                 }
             }),

@@ -403,4 +403,7 @@ pub struct LimiterState {
     pub counters: Counters,
     /// Its queues.
     pub queues: Vec<QueueState>,
+    /// Bytes of its boost that are saved now, if no node above is full; `None` before its first packet, when all of it is, and
+    /// without a boost.
+    pub saved: Option<u64>,
 }

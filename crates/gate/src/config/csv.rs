@@ -23,12 +23,21 @@ struct Sheet<'a> {
     sink: &'a Sink,
 }
 
-/// Reads the subscribers of a file, the last one of `files`. `plan` is for lines without a plan. Lines with
-/// mistakes are skipped if the file is read leniently.
+/// How a file's lines are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner<'p> {
+    /// The plan of lines without a plan.
+    pub plan: Option<&'p str>,
+    /// Whether lines with mistakes are skipped.
+    pub lenient: bool,
+    /// Whether subscribers without addresses and tags get them live.
+    pub live: bool,
+}
+
+/// Reads the subscribers of a file, the last one of `files`.
 pub(super) fn read<'a>(
     files: &'a [(PathBuf, String)],
-    plan: Option<&str>,
-    lenient: bool,
+    manner: Manner<'_>,
     sink: &'a Sink,
     roll: &mut Roll<'_>,
 ) {
@@ -49,14 +58,14 @@ pub(super) fn read<'a>(
         let Some(columns) = Columns::find(&sheet, &header) else {
             return;
         };
-        sink.set_lenient(lenient);
-        shaped_devices(&sheet, &columns, rows, plan, roll);
+        sink.set_lenient(manner.lenient);
+        shaped_devices(&sheet, &columns, rows, manner, roll);
     } else {
         let Some(columns) = keys(&sheet, &header) else {
             return;
         };
-        sink.set_lenient(lenient);
-        by_keys(&sheet, &header, &columns, rows, plan, roll);
+        sink.set_lenient(manner.lenient);
+        by_keys(&sheet, &header, &columns, rows, manner, roll);
     }
     sink.set_lenient(false);
 }
@@ -280,7 +289,7 @@ fn by_keys(
     header: &Row,
     columns: &HashMap<&str, usize>,
     rows: Rows<'_>,
-    plan: Option<&str>,
+    manner: Manner<'_>,
     roll: &mut Roll<'_>,
 ) {
     let of = |key: &str| columns.get(key).copied();
@@ -309,11 +318,15 @@ fn by_keys(
         let rates = PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate));
         let draft = Draft {
             name: row.cell(of("name")),
-            plan: if named.is_empty() { plan } else { Some(named) },
+            plan: if named.is_empty() {
+                manner.plan
+            } else {
+                Some(named)
+            },
             parent: Some(row.cell(of("parent"))).filter(|parent| !parent.is_empty()),
             rates,
+            live: live || manner.live && found.is_empty(),
             matches: found,
-            live,
             suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
             place,
             plan_place: place,
@@ -438,7 +451,7 @@ fn shaped_devices(
     sheet: &Sheet<'_>,
     columns: &Columns,
     rows: Rows<'_>,
-    plan: Option<&str>,
+    manner: Manner<'_>,
     roll: &mut Roll<'_>,
 ) {
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -499,11 +512,11 @@ fn shaped_devices(
     for circuit in circuits {
         let draft = Draft {
             name: &circuit.name,
-            plan,
+            plan: manner.plan,
             parent: circuit.parent.as_deref(),
             rates: circuit.rates,
+            live: manner.live && circuit.matches.is_empty(),
             matches: circuit.matches,
-            live: false,
             suspended: false,
             place: circuit.place,
             plan_place: circuit.place,

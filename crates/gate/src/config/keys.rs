@@ -97,6 +97,7 @@ section! { IMPORT = "[[import]]", "Files of subscribers and of nodes. A CSV file
     "network": "path", "none", "LibreQoS's network.json: its nodes become nodes here, with their names and parents. Virtual nodes are left out; their children belong to the node above.";
     "plan": "name", "none", "The plan of lines without a plan. Rates in the CSV file count before the plan's.";
     "lenient": "true or false", "false", "Skips lines with mistakes and lists them, where otherwise nothing is applied. The subscribers of skipped lines are not limited, also if they were before. Of LibreQoS's form a device is skipped, or a whole circuit if an address belongs to another subscriber. `--lenient` of `check`, `up`, `run` and `reload` does this for all files.";
+    "live": "true or false", "false", "Subscribers without addresses and tags get them live: from RADIUS, the API or `tidegate gate assign`. Without this key they are a mistake.";
 }
 section! { ACCOUNTING = "[accounting]", "How many bytes are charged for a packet.";
     "layer": "2 or 3", "2", "Charge from the Ethernet header on, with its tags (2), or from the IP header on (3).";

@@ -266,9 +266,13 @@ fn read(
             continue;
         }
         let plan = import.plan.as_ref().map(|(plan, _)| plan.as_str());
-        let lenient = lenient || import.lenient;
+        let manner = csv::Manner {
+            plan,
+            lenient: lenient || import.lenient,
+            live: import.live,
+        };
         if let Some(file) = import.csv {
-            csv::read(&files[..=file], plan, lenient, sink, &mut roll);
+            csv::read(&files[..=file], manner, sink, &mut roll);
         }
     }
     let subscribers = std::mem::take(&mut roll.subscribers);
@@ -434,6 +438,8 @@ struct Import {
     plan: Option<(String, Place)>,
     /// Whether lines with mistakes are skipped.
     lenient: bool,
+    /// Whether subscribers without addresses and tags get them live.
+    live: bool,
 }
 
 /// Loads the files of `[[import]]`.
@@ -476,6 +482,7 @@ fn imports<'a>(
             network: file("network"),
             plan,
             lenient: f.truth("lenient").unwrap_or(false),
+            live: f.truth("live").unwrap_or(false),
         });
     }
     imports

@@ -150,7 +150,8 @@ impl<'a> Roll<'a> {
         if draft.matches.is_empty() && !draft.live {
             let message = format!(
                 "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe, \
-                 or addresses = \"live\" if it gets them from the API"
+                 or addresses = \"live\" if it gets them from the API or RADIUS \
+                 (in an import: live = true)"
             );
             self.sink.wrong(draft.place, message);
         }

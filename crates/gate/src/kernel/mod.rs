@@ -360,7 +360,7 @@ impl Kernel {
             .map_err(|source| KernelError::map("limiters", source))
     }
 
-    /// A limiter as it was at its latest packet: phantom queues are drained when packets come.
+    /// A limiter as it was at its latest packet: phantom queues are drained when packets come. Only what it saved is that of now.
     ///
     /// # Errors
     /// If it is not reserved.
@@ -373,7 +373,7 @@ impl Kernel {
         // The first packet of a limiter gives it its plan.
         let plan = layout::plan_of(&state);
         let queues = plan.map_or(0, |plan| self.queues_of(plan));
-        Ok(layout::limiter(&state, queues))
+        Ok(layout::limiter(&state, queues, sys::now()))
     }
 
     /// The number of queues of a plan.

@@ -6,6 +6,9 @@ use crate::state::Plans;
 use crate::table::{Counters, LimiterState, QueueState};
 use crate::{limits, table};
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use generated::*;
 
 /// The code that `build/layout.rs` generated from bpf/types.h.
@@ -117,8 +120,24 @@ pub(crate) fn carried(
     Some(new.into_bytes())
 }
 
-/// A limiter with this number of queues.
-pub(crate) fn limiter(state: &[u8], queues: usize) -> LimiterState {
+/// Bytes of a boost that are saved at a time, in nanoseconds of the clock of packets. Since the latest packet the rate served
+/// what was in the queues, and what is left of it was saved, as `boosted` of bpf/phantom.h does at the next packet.
+fn saved(state: &[u8], now: u64) -> Option<u64> {
+    let boost = limiter::BOOST.of(state);
+    if plan_of(state).is_none() || boost == 0 {
+        return None;
+    }
+    let elapsed = u128::from(now.saturating_sub(latest(state)));
+    let bytes = u128::from(limiter::RATE.of(state)) * elapsed / 8_000_000_000;
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    let waits = share::LENGTH.within(limiter::SHARES, 0).of(state);
+    let saved = limiter::SAVED.of(state);
+    let left = saved.saturating_sub(waits.saturating_sub(bytes));
+    Some(left.saturating_add(bytes.saturating_sub(waits)).min(boost))
+}
+
+/// A limiter with this number of queues, at a time of the clock of packets.
+pub(crate) fn limiter(state: &[u8], queues: usize, now: u64) -> LimiterState {
     let active = (0..SHARES).map(|number| share::ACTIVE.within(limiter::SHARES, number).of(state));
     let active = active.fold(0, |all, active| all | active);
     let queue = |number: usize| {
@@ -136,6 +155,7 @@ pub(crate) fn limiter(state: &[u8], queues: usize) -> LimiterState {
     LimiterState {
         counters: counters(state),
         queues: (0..queues.min(QUEUES)).map(queue).collect(),
+        saved: saved(state, now),
     }
 }
 

@@ -6,6 +6,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
         let limit = |limiter| Limit {
             limiter,
             rate: Some(1_000_000),
+            boost: 0,
         };
         Subscriber {
             name: format!("s{number}").into(),

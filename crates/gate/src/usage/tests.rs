@@ -23,6 +23,7 @@ fn reading(counted: &[(&str, u64)]) -> Reading {
     let limit = Limit {
         limiter: 0,
         rate: None,
+        boost: 0,
     };
     let subscriber = |name: &str| Subscriber {
         name: name.into(),

@@ -150,6 +150,11 @@ const ROUTES: &[Route] = &[
         answer: |method| on(method, reload),
     },
     Route {
+        method: Method::GET,
+        path: "/v1/pair",
+        answer: |method| on(method, pair::state),
+    },
+    Route {
         method: Method::POST,
         path: "/v1/pair",
         answer: |method| on(method, pair::changes),
@@ -513,7 +518,11 @@ async fn events(
         content_type = "application/openmetrics-text", body = String),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn scrape(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
-    let text = ask(api, |api| metrics::scrape(&api.gate, api.bounds)).await?;
+    let text = ask(api, |api| {
+        let pair = api.pair.as_ref().map(|pair| pair.status());
+        metrics::scrape(&api.gate, api.bounds, pair)
+    })
+    .await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
@@ -532,7 +541,7 @@ async fn description() -> impl IntoResponse {
             in bytes. If a token is configured, requests must carry it: `Authorization: Bearer TOKEN`. \
             Addresses that are not local always need a token."
     ),
-    paths(status, subscribers, subscriber, flows::flows, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, pair::changes, pair::limiters, stop, scrape, description),
+    paths(status, subscribers, subscriber, flows::flows, set, reset, addresses::holder, addresses::assign, addresses::release, usage, events, reload, pair::state, pair::changes, pair::limiters, stop, scrape, description),
     modifiers(&Token),
     security((), ("token" = []))
 )]

@@ -15,6 +15,9 @@ use tidegate_gate::control::{ControlError, Everything, SharedGate};
 use tidegate_gate::reading::{InterfaceStatus, NodeStatus, Subscriber};
 use tidegate_gate::table::{Counters, Direction, LimiterState};
 
+use super::view::BoostJson;
+use super::view::pair::PairJson;
+
 mod felt;
 #[cfg(test)]
 mod tests;
@@ -36,7 +39,11 @@ pub struct Bounds {
 }
 
 /// All metrics as text. Blocks on the kernel and on other requests.
-pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError> {
+pub fn scrape(
+    gate: &SharedGate,
+    bounds: Bounds,
+    pair: Option<PairJson>,
+) -> Result<String, ControlError> {
     let began = Instant::now();
     let everything = gate.everything()?;
     let listed = heaviest(&everything, bounds.subscribers);
@@ -46,6 +53,7 @@ pub fn scrape(gate: &SharedGate, bounds: Bounds) -> Result<String, ControlError>
         everything,
         listed,
         queues,
+        pair,
         began,
     }));
     let mut text = String::new();
@@ -120,6 +128,8 @@ struct Scrape {
     everything: Everything,
     listed: Vec<usize>,
     queues: Vec<Queues>,
+    /// The other gate of a pair.
+    pair: Option<PairJson>,
     began: Instant,
 }
 
@@ -258,6 +268,39 @@ fn nodes(encoder: &mut DescriptorEncoder<'_>, nodes: &[NodeStatus]) -> fmt::Resu
     )
 }
 
+/// The other gate of a pair. What never happened has no series.
+fn other_gate(encoder: &mut DescriptorEncoder<'_>, pair: &PairJson) -> fmt::Result {
+    let labels = || [("peer", pair.peer.as_str())];
+    family(
+        "tidegate_gate_pair_follows",
+        "1 if this gate knew all that the other one of the pair does at the latest question",
+    )
+    .gauges(
+        encoder,
+        [(labels(), u64::from(pair.follows_s.is_some()))].into_iter(),
+    )?;
+    let ages = [
+        (
+            "tidegate_gate_pair_age",
+            "Time since this gate knew all that the other one of the pair does",
+            pair.age_s,
+        ),
+        (
+            "tidegate_gate_pair_asked_age",
+            "Time since the other gate of the pair asked this one",
+            pair.asked_s,
+        ),
+    ];
+    for (name, help, age) in ages {
+        in_seconds(name, help).gauges(encoder, age.map(|age| (labels(), age)).into_iter())?;
+    }
+    family(
+        "tidegate_gate_pair_unknown_limiters",
+        "Limiters of the other gate of the pair that are unknown here or have other limits",
+    )
+    .gauges(encoder, [(labels(), pair.unknown_limiters)].into_iter())
+}
+
 impl Scrape {
     fn gate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let Everything {
@@ -366,6 +409,9 @@ impl Scrape {
                 .map(|&(reason, count)| ([("reason", reason)], count)),
         )?;
         nodes(encoder, &overview.nodes)?;
+        if let Some(pair) = &self.pair {
+            other_gate(encoder, pair)?;
+        }
         family("tidegate_gate_reloads", "Reloads since the daemon started").counters(
             encoder,
             [("done", reloads.done), ("failed", reloads.failed)]
@@ -457,6 +503,21 @@ impl Scrape {
                 ("queue", *number),
             ]
         };
+        let saved = self.queues.iter().filter_map(|limiter| {
+            let subscriber = &subscribers[limiter.subscriber];
+            let most = subscriber.limits[limiter.direction].boost;
+            let boost = BoostJson::new(most, &limiter.state)?;
+            let labels = [
+                ("subscriber", &*subscriber.name),
+                ("direction", limiter.direction.name()),
+            ];
+            Some((labels, boost.saved_bytes))
+        });
+        in_bytes(
+            "tidegate_gate_subscriber_saved",
+            "Bytes of its boost that a subscriber has saved",
+        )
+        .gauges(encoder, saved)?;
         in_bytes("tidegate_gate_queue_length", "Bytes in a phantom queue")
             .gauges(encoder, queues().map(|it| (labels(&it), it.3.length)))?;
         in_bytes(

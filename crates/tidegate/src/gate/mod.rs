@@ -69,7 +69,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
                 Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
                     status::ask(options, state, paint)
                 }
-                gate => status::run(options, &mut gate?, paint),
+                gate => status::run(options, &mut gate?, state, paint),
             }
         }
         Command::Flows(options) => {
@@ -89,7 +89,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
                  or watch the gate in the browser with `tidegate web`"
                 )
             }
-            gate => top::run(options, &mut gate?),
+            gate => top::run(options, &mut gate?, state),
         },
         Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
     }

@@ -1,10 +1,12 @@
 //! The other gate of a pair: once a second the daemon asks it for live changes, volumes and limiters.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rustls::CertificateError;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use tidegate_gate::pair::{SharedChange, SharedVolume};
 use super::events::Events;
 use super::http;
 use super::keeper::Keeper;
-use super::view::PairJson;
+use super::view::pair::PairJson;
 
 /// Time between two questions.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -69,6 +71,10 @@ struct Known {
     asked: u32,
     /// The latest time when everything went well.
     well: Option<Instant>,
+    /// Since when it has gone well without a break.
+    since: Option<Instant>,
+    /// When the other gate asked this one last.
+    asked_us: Option<Instant>,
     /// Why not everything goes well.
     error: Option<String>,
     /// Limiters that are unknown here.
@@ -119,12 +125,20 @@ impl Pair {
     /// How it goes, for the status.
     pub fn status(&self) -> PairJson {
         let known = self.lock();
+        let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_secs_f64());
         PairJson {
             peer: self.peer.to_string(),
-            age_s: known.well.map(|well| well.elapsed().as_secs_f64()),
+            age_s: ago(known.well),
+            follows_s: ago(known.since),
+            asked_s: ago(known.asked_us),
             unknown_limiters: known.unknown as u64,
             error: known.error.clone(),
         }
+    }
+
+    /// Notes that the other gate asked this one.
+    pub fn was_asked(&self) {
+        self.lock().asked_us = Some(Instant::now());
     }
 
     /// Asks the other gate, and does as it did. Logs when that begins to fail, and when it goes well again.
@@ -137,14 +151,16 @@ impl Pair {
                 if known.well.is_none() || known.error.is_some() {
                     tracing::info!(%peer, "this gate follows the other one of the pair");
                 }
-                (known.well, known.error) = (Some(Instant::now()), None);
+                let now = Instant::now();
+                known.since.get_or_insert(now);
+                (known.well, known.error) = (Some(now), None);
             }
             Err(error) => {
                 let error = format!("{error:#}");
                 if known.error.as_ref() != Some(&error) {
                     tracing::warn!(%peer, error, "this gate does not follow the other one of the pair");
                 }
-                known.error = Some(error);
+                (known.since, known.error) = (None, Some(error));
             }
         }
     }
@@ -235,9 +251,17 @@ impl Pair {
                 )
             }
         };
-        let (status, body) = answer
-            .with_context(unreachable)?
-            .with_context(|| format!("what answers at {} is no gate", self.peer))?;
+        let answer = answer.map_err(|error| match distrust(&error) {
+            Some(why) => anyhow::anyhow!("the other gate at {} is not trusted: {why}", self.peer),
+            None => anyhow::Error::from(error).context(unreachable()),
+        })?;
+        let (status, body) = answer.with_context(|| {
+            let peer = self.peer;
+            match self.tls {
+                None => format!("what answers at {peer} is no gate, or it speaks TLS: then give its `certificate` in [pair]"),
+                Some(_) => format!("what answers at {peer} is no gate"),
+            }
+        })?;
         if status != 200 {
             let text = String::from_utf8_lossy(&body);
             let reason = http::reason(&text).unwrap_or_else(|| format!("status {status}"));
@@ -246,3 +270,31 @@ impl Pair {
         Ok(body)
     }
 }
+
+/// Why TLS does not trust what answered, and what to do; `None` if something else failed.
+fn distrust(error: &io::Error) -> Option<String> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let text = match error {
+        rustls::Error::InvalidCertificate(why) => match why {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is not for this address: make one for it".to_owned()
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired: renew it, or set the clocks right".to_owned()
+            }
+            _ => format!(
+                "`certificate` of [pair] does not vouch for the certificate that it shows ({why}): copy the other gate's \
+                 `certificate` of [api], or that of its authority, to this machine"
+            ),
+        },
+        rustls::Error::InvalidMessage(_) => {
+            "it does not speak TLS: give `certificate` and `key` in its [api], or leave out `certificate` in [pair]"
+                .to_owned()
+        }
+        error => format!("TLS fails ({error})"),
+    };
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests;

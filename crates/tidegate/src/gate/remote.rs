@@ -14,6 +14,7 @@ use tidegate_gate::{Direction, Setting};
 
 use super::http;
 use super::view::Reloaded;
+use super::view::pair::PairJson;
 
 /// The daemon's control socket, in the state folder. Only root can open it.
 pub fn socket(state: &Path) -> PathBuf {
@@ -22,19 +23,32 @@ pub fn socket(state: &Path) -> PathBuf {
 
 /// The daemon gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same where a daemon is not needed.
+const SHORT: Duration = Duration::from_secs(1);
 /// No answer is longer, in bytes.
 const ANSWER: u64 = 64 << 20;
 
 /// A daemon that answers.
 pub struct Remote {
     stream: UnixStream,
+    patience: Duration,
 }
 
 impl Remote {
     /// The daemon of the gate with this state; `None` if there is none.
     pub fn connect(state: &Path) -> Option<Self> {
         let stream = UnixStream::connect(socket(state)).ok()?;
-        Some(Self { stream })
+        Some(Self {
+            stream,
+            patience: PATIENCE,
+        })
+    }
+
+    /// The other gate of a pair, if the gate is one and its daemon answers at once: the rest of a status needs none.
+    pub fn pair(state: &Path) -> Option<PairJson> {
+        let mut daemon = Self::connect(state)?;
+        daemon.patience = SHORT;
+        daemon.get("/v1/pair").ok()
     }
 
     /// Changes one subscriber.
@@ -142,7 +156,7 @@ impl Remote {
         let failed = |error: std::io::Error| {
             let error = match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                    "it did not answer within 60 s".into()
+                    format!("it did not answer within {} s", self.patience.as_secs())
                 }
                 _ => error.to_string(),
             };
@@ -151,7 +165,7 @@ impl Remote {
             ))
         };
         let request = http::request(method, path, "Host: gate\r\n", body);
-        let answer = (self.stream.set_read_timeout(Some(PATIENCE)))
+        let answer = (self.stream.set_read_timeout(Some(self.patience)))
             .and_then(|()| http::exchange(&mut self.stream, &request, ANSWER));
         let (status, body) = answer.map_err(failed)?.ok_or_else(garbled)?;
         let text = String::from_utf8(body).map_err(|_| garbled())?;

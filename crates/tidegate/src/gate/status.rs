@@ -24,13 +24,18 @@ mod tests;
 pub fn run(
     options: &gate::Status,
     control: &mut dyn Control,
+    state: &Path,
     paint: Paint,
 ) -> anyhow::Result<Exit> {
     if let Some(name) = &options.name {
         return one(options, &subscriber_json(control, name)?, paint);
     }
     let reading = control.read()?;
-    let status = view::status(&control.overview()?, &reading);
+    let status = Status {
+        // Only the daemon knows it.
+        pair: Remote::pair(state),
+        ..view::status(&control.overview()?, &reading)
+    };
     let (sort, most) = match options.csv {
         true => (SortStatus::Name, usize::MAX),
         false => (options.sort, most(options)),
@@ -262,6 +267,12 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         )?;
     }
     nodes(out, &status.nodes, paint)?;
+    for (line, is_wrong) in status.pair.iter().flat_map(|pair| pair.lines()) {
+        match is_wrong {
+            true => writeln!(out, "  {}", paint.alarm(&line))?,
+            false => writeln!(out, "  {line}")?,
+        }
+    }
     if let Some(line) = &status.line {
         felt(out, line, "  ")?;
     }
@@ -471,6 +482,10 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
             percent(drop_share(counted)),
             marked(counted),
         )?;
+        if let Some(boost) = &limited.boost {
+            let (saved, most) = (bytes(boost.saved_bytes), bytes(boost.most_bytes));
+            writeln!(out, "boost: {saved} of {most} saved")?;
+        }
         let queues = limited.queues.as_deref().unwrap_or_default();
         let used = |queue: &view::Queue| queue.passed_bytes > 0 || queue.excess_bytes > 0;
         if !queues.iter().any(used) {

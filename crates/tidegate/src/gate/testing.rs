@@ -25,6 +25,7 @@ pub fn roster(subscribers: u32) -> Roster {
     let limit = |limiter, rate| Limit {
         limiter,
         rate: Some(rate),
+        boost: 0,
     };
     Roster {
         subscribers: (0..subscribers)
@@ -207,6 +208,7 @@ impl Control for Fake {
         Ok(LimiterState {
             counters: counters(1000),
             queues: vec![queue(3000, 1000), queue(500, 500), queue(0, 0)],
+            saved: Some(2_000_000),
         })
     }
 

@@ -6,6 +6,7 @@ mod nodes;
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,10 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tidegate_gate::Direction;
 use tidegate_gate::control::{Control, ControlError};
 use tidegate_gate::reading::Reading;
 use tidegate_gate::table::QueueState;
 
+use super::remote::Remote;
+use super::view::BoostJson;
 use crate::cli::UsageError;
 use crate::cli::gate::{SortTop, Top};
 use crate::exit::Exit;
@@ -27,7 +31,7 @@ const READING_SHARE: u32 = 4;
 /// Time between two checks for signals and keys.
 const TICK: Duration = Duration::from_millis(100);
 
-pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
+pub fn run(options: &Top, control: &mut dyn Control, state: &Path) -> anyhow::Result<Exit> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let text = "`tidegate gate top` needs a terminal: use `tidegate gate status` without one";
         return Err(UsageError(text.into()).into());
@@ -36,6 +40,7 @@ pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
     // Errors are reported before the terminal changes its mode.
     model.overview = Some(control.overview()?);
     model.update(Arc::new(control.read()?));
+    model.pair = Remote::pair(state);
     let end = Arc::new(AtomicBool::new(false));
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -44,7 +49,13 @@ pub fn run(options: &Top, control: &mut dyn Control) -> anyhow::Result<Exit> {
     // ratatui restores the terminal on a panic as well.
     let mut terminal =
         ratatui::try_init().context("cannot switch the terminal to a full screen")?;
-    let result = watch(&mut terminal, &mut model, options.interval, control, &end);
+    let result = watch(
+        &mut terminal,
+        &mut model,
+        options.interval,
+        (control, state),
+        &end,
+    );
     ratatui::try_restore().context("cannot restore the terminal")?;
     result?;
     Ok(Exit::Done)
@@ -54,7 +65,7 @@ fn watch(
     terminal: &mut DefaultTerminal,
     model: &mut Model,
     mut interval: Duration,
-    control: &mut dyn Control,
+    (control, state): (&mut dyn Control, &Path),
     end: &AtomicBool,
 ) -> anyhow::Result<()> {
     let mut due = Instant::now() + Duration::from_millis(500).min(interval);
@@ -70,6 +81,9 @@ fn watch(
                 }
                 Err(error) => return Err(error.into()),
             };
+            if !model.paused {
+                model.pair = Remote::pair(state);
+            }
             due = Instant::now() + interval.max(took * READING_SHARE);
             dirty = true;
         }
@@ -130,12 +144,14 @@ fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
     }
     let mut loads = HashMap::new();
     for place in wanted {
-        // Queues are drained when packets come, so the queues of idle subscribers are out of date.
-        let load = if model.is_idle(place) {
-            Load::default()
-        } else {
-            load(&reading, place, control)
-        };
+        let mut load = load(&reading, place, control);
+        if model.is_idle(place) {
+            // Queues are drained when packets come, so the queues of idle subscribers are out of date. What is saved is not.
+            load = Load {
+                saved: load.saved,
+                ..Load::default()
+            };
+        }
         loads.insert(place, load);
     }
     model.loaded(loads);
@@ -145,10 +161,13 @@ fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
 /// The content of a subscriber's queues. Queues that cannot be read count as empty.
 fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
     let mut load = Load::default();
-    for (_, limit) in reading.roster.subscribers[place].limits.iter() {
+    for (direction, limit) in reading.roster.subscribers[place].limits.iter() {
         let Ok(state) = control.limiter(limit.limiter) else {
             continue;
         };
+        if direction == Direction::Down {
+            load.saved = BoostJson::new(limit.boost, &state).map(|boost| boost.saved_bytes);
+        }
         for queue in &state.queues {
             let &QueueState { length, magic, .. } = queue;
             load.active += u32::from(length > magic);

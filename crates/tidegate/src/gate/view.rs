@@ -1,6 +1,7 @@
 //! The objects of the HTTP API and of `--json`.
 
 pub mod felt;
+pub mod pair;
 
 use serde::{Deserialize, Serialize};
 use tidegate_gate::change::Report;
@@ -13,6 +14,7 @@ use tidegate_gate::table::{
 use utoipa::ToSchema;
 
 use self::felt::LineJson;
+use self::pair::PairJson;
 
 /// The gate as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -45,26 +47,12 @@ pub struct Status {
     pub up: Counted,
     /// Packets that no limiter saw, by reason.
     pub unlimited: Vec<Unlimited>,
-    /// The other gate of a pair, if there is one. Only the API says it.
+    /// The other gate of a pair, if there is one and a daemon runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<PairJson>,
     /// What all lines feel together, if flows are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<LineJson>,
-}
-
-/// The other gate of a pair.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[schema(as = Pair)]
-pub struct PairJson {
-    /// The address of its API.
-    pub peer: String,
-    /// Seconds since this gate knew all that the other one does; null if it never did.
-    pub age_s: Option<f64>,
-    /// Limiters of the other gate that are unknown here, or have other limits: the files differ.
-    pub unknown_limiters: u64,
-    /// Why this gate does not follow the other one; null if it does.
-    pub error: Option<String>,
 }
 
 /// An interface that the gate attaches to.
@@ -217,9 +205,32 @@ pub struct Limited {
     /// Counters since the subscriber was added.
     #[serde(flatten)]
     pub counted: Counted,
+    /// What is saved of its boost, if its plan has one; only in answers about one subscriber.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boost: Option<BoostJson>,
     /// The queues, only in answers about one subscriber.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Queue>>,
+}
+
+/// What a subscriber left unused of its rate and may use at once.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = Boost)]
+pub struct BoostJson {
+    /// Bytes that are saved now, if no node above is full.
+    pub saved_bytes: u64,
+    /// Most bytes that may be saved: the plan's `boost`.
+    pub most_bytes: u64,
+}
+
+impl BoostJson {
+    /// What is saved by a limiter, if it has a boost. All of it is before the first packet.
+    pub fn new(most_bytes: u64, state: &LimiterState) -> Option<Self> {
+        (most_bytes > 0).then(|| Self {
+            saved_bytes: state.saved.unwrap_or(most_bytes).min(most_bytes),
+            most_bytes,
+        })
+    }
 }
 
 /// A phantom queue.
@@ -416,6 +427,7 @@ impl SubscriberJson {
             Some(Limited {
                 rate: subscriber.limits[direction].rate,
                 counted: counters[direction].into(),
+                boost: None,
                 queues: None,
             })
         };
@@ -525,11 +537,15 @@ pub fn detail(inspected: &Inspected) -> SubscriberJson {
     let queues = |state: &LimiterState| Some(state.queues.iter().map(Queue::from).collect());
     let mut subscriber = SubscriberJson::new(subscriber, counters);
     subscriber.line = line.map(|(line, score)| LineJson::new(&line, score));
-    if let Some(down) = &mut subscriber.down {
-        down.queues = queues(&states.down);
-    }
-    if let Some(up) = &mut subscriber.up {
-        up.queues = queues(&states.up);
+    for (direction, limited) in [
+        (Direction::Down, &mut subscriber.down),
+        (Direction::Up, &mut subscriber.up),
+    ] {
+        if let Some(limited) = limited {
+            let state = &states[direction];
+            limited.boost = BoostJson::new(inspected.subscriber.limits[direction].boost, state);
+            limited.queues = queues(state);
+        }
     }
     subscriber
 }

@@ -41,7 +41,16 @@ fn a_boost_passes_at_once_and_comes_back_after_a_rest() {
             let received = iperf::start(&site, &[bulk]).unwrap().finish().unwrap();
             received[0].seconds.clone()
         };
+        let saved = || {
+            let alice = gate.run("status alice --json");
+            let alice: serde_json::Value = serde_json::from_str(&alice).unwrap();
+            let boost = &alice["down"]["boost"];
+            assert_eq!(boost["most_bytes"], 10_000_000, "{alice}");
+            boost["saved_bytes"].as_f64().unwrap() / MEGABYTE
+        };
+        let fresh = saved();
         let first = transfer(8);
+        let spent = saved();
         // A home is never quite silent: a small packet every 100 ms.
         let small = site.server.enter(|| UdpSocket::bind("0.0.0.0:0"));
         let small = small.unwrap().unwrap();
@@ -49,9 +58,14 @@ fn a_boost_passes_at_once_and_comes_back_after_a_rest() {
             let _ = small.send_to(&[0; 100], (to, 9));
             thread::sleep(Duration::from_millis(100));
         }
+        let rested = saved();
         let second = transfer(4);
         let after = gate.status();
         let mut found: Findings = findings(&site);
+        found.within("MB saved at first", fresh, 10.0, 10.0);
+        found.within("MB saved after a transfer", spent, 0.0, 2.0);
+        // Three seconds of the rate come to 7.5 MB, of which the queues had some to serve first.
+        found.within("MB saved after a rest of three", rested, 4.0, 10.0);
         // Goodput is 1448 of 1514 bytes.
         let early: f64 = first[..2].iter().sum::<f64>() / MEGABYTE;
         found.within("MB in the first two seconds", early, 9.5, 15.5);

@@ -20,6 +20,8 @@ export interface Queue {
 }
 interface Limited extends Counted {
   rate: number | null;
+  /** What is saved of the boost, where the plan has one. */
+  boost?: { saved_bytes: number; most_bytes: number };
   queues?: Queue[];
 }
 /** What a line feels, where the gate watches flows. Times are milliseconds. */
@@ -81,6 +83,15 @@ export interface Subscriber {
   down: Limited | null;
   up: Limited | null;
 }
+/** The other gate of a pair. Times are seconds. */
+export interface Pair {
+  peer: string;
+  age_s: number | null;
+  follows_s: number | null;
+  asked_s: number | null;
+  unknown_limiters: number;
+  error: string | null;
+}
 export interface Status {
   version: string;
   file: string;
@@ -94,6 +105,7 @@ export interface Status {
   up: Counted;
   unlimited: { reason: string; packets: number }[];
   nodes?: Node[];
+  pair?: Pair;
   /** All lines together; missing where no flows are watched. */
   line?: Line;
 }

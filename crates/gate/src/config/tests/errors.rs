@@ -155,7 +155,7 @@ fn errors_say_where_and_what_to_do() {
         (
             "addresses = [\"192.0.2.1\", \"2001:db8:1::/56\"]",
             "",
-            "14:8: nothing identifies the packets of `ann`: give it addresses, vlan, qinq or pppoe, or addresses = \"live\" if it gets them from the API",
+            "14:8: nothing identifies the packets of `ann`: give it addresses, vlan, qinq or pppoe, or addresses = \"live\" if it gets them from the API or RADIUS (in an import: live = true)",
         ),
         (
             "addresses",

@@ -166,7 +166,7 @@ fn shaped_devices_are_circuits() {
         (
             "100.64.0.2,",
             ",",
-            "5:1: nothing identifies the packets of `2`: give it addresses, vlan, qinq or pppoe, or addresses = \"live\" if it gets them from the API",
+            "5:1: nothing identifies the packets of `2`: give it addresses, vlan, qinq or pppoe, or addresses = \"live\" if it gets them from the API or RADIUS (in an import: live = true)",
         ),
         (
             "100.64.0.2,",
@@ -321,4 +321,30 @@ fn devices_without_numbers_of_nodes_are_read() {
             ("2", Some(2_500_000), Some(1_000_000), 1)
         ]
     );
+}
+
+#[test]
+fn subscribers_without_addresses_get_them_live_if_the_import_says_so() {
+    // The form of LibreQoS's example for RADIUS, and ours. A line with addresses keeps them.
+    let header = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment";
+    let shaped =
+        format!("{header}\n1,One,1,One,,a,,,1,1,60,20,\n2,Two,2,Two,,b,192.0.2.13,,1,1,60,20,\n");
+    for csv in [
+        shaped.as_str(),
+        "name,down,addresses\n1,60mbit,\n2,60mbit,192.0.2.13\n",
+    ] {
+        let text = |live| {
+            let import = format!("[[import]]\ncsv = \"s.csv\"\n{live}[[subscriber]]");
+            SMALL.replace("[[subscriber]]", &import)
+        };
+        let config = with(&text("live = true\n"), &[("s.csv", csv)]);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        let read = config.subscribers[1..].iter();
+        let read: Vec<_> = read
+            .map(|one| (&*one.name, one.declared.matches.len()))
+            .collect();
+        assert_eq!(read, [("1", 0), ("2", 1)]);
+        let errors = wrong(&text(""), &[("s.csv", csv)]);
+        assert!(errors[0].contains("live = true"), "{errors:?}");
+    }
 }

@@ -1,4 +1,5 @@
-//! What the other gate of a pair asks for. These are no GET requests: a token that may only read does not allow them.
+//! The other gate of a pair: its state, and what it asks for. That are no GET requests: a token that may only read does
+//! not allow them.
 
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
@@ -11,6 +12,19 @@ use super::refusal::Refusal;
 use super::request::{Since, Within};
 use super::{Api, Json, Problem, ask};
 use crate::gate::pair::Told;
+use crate::gate::view::pair::PairJson;
+
+/// How this gate follows the other one of a pair, and whether that one follows it
+#[utoipa::path(get, path = "/v1/pair", responses(
+    (status = 200, description = "The other gate", body = PairJson),
+    (status = "default", description = "What went wrong: this gate is none of a pair, for example", body = Problem)))]
+pub async fn state(State(api): State<Api>) -> Result<Json<PairJson>, Refusal> {
+    let pair = api.pair.as_ref().map(|pair| pair.status());
+    let none = "this gate is none of a pair: its file has no [pair]";
+    Ok(Json(
+        pair.ok_or_else(|| ControlError::Invalid(none.into()))?,
+    ))
+}
 
 /// Live changes and volumes, for the other gate of a pair
 #[utoipa::path(post, path = "/v1/pair", request_body = Since, responses(
@@ -49,7 +63,12 @@ pub async fn limiters(
     let Within { within_ms } = Within::new(body).map_err(ControlError::Invalid)?;
     let within = within_ms.saturating_mul(1_000_000);
     let bytes = ask(api, move |api| {
-        api.gate.pair(false, |gate| gate.export(within))
+        let bytes = api.gate.pair(false, |gate| gate.export(within))?;
+        // A gate asks for limiters last: so far all went well there.
+        if let Some(pair) = &api.pair {
+            pair.was_asked();
+        }
+        Ok(bytes)
     })
     .await?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes))

@@ -17,7 +17,7 @@ fn tells_of_the_whole_of_subscribers_and_of_queues() {
         subscribers: 10,
         queues: 1,
     };
-    let text = scrape(&gate(2), bounds).expect("metrics");
+    let text = scrape(&gate(2), bounds, None).expect("metrics");
     for line in [
         "# TYPE tidegate_gate_packets counter",
         "# UNIT tidegate_gate_subscriber_bytes bytes",
@@ -55,7 +55,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 3,
         queues: 1000,
     };
-    let text = scrape(&gate(1000), bounds).expect("metrics");
+    let text = scrape(&gate(1000), bounds, None).expect("metrics");
     let rates = lines(&text, "tidegate_gate_subscriber_rate{");
     assert_eq!(rates.len(), 6);
     assert!(rates[0].contains("s000997"), "{rates:?}");
@@ -68,9 +68,46 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 0,
         queues: 0,
     };
-    let text = scrape(&gate(1000), none).expect("metrics");
+    let text = scrape(&gate(1000), none, None).expect("metrics");
     assert!(lines(&text, "tidegate_gate_subscriber_rate{").is_empty());
     assert!(text.contains(total));
+}
+
+#[test]
+fn the_other_gate_of_a_pair_and_what_is_saved_have_metrics() {
+    let bounds = Bounds {
+        subscribers: 2,
+        queues: 2,
+    };
+    let mut fake = Fake::new(2);
+    let roster = std::sync::Arc::make_mut(&mut fake.roster);
+    roster.subscribers[1].limits.down.boost = 10_000_000;
+    let pair = PairJson {
+        peer: "192.0.2.2:9642".into(),
+        age_s: Some(1.5),
+        follows_s: Some(90.0),
+        asked_s: None,
+        unknown_limiters: 3,
+        error: None,
+    };
+    let text = scrape(&SharedGate::new(Box::new(fake)), bounds, Some(pair)).expect("metrics");
+    for line in [
+        r#"tidegate_gate_pair_follows{peer="192.0.2.2:9642"} 1"#,
+        r#"tidegate_gate_pair_age_seconds{peer="192.0.2.2:9642"} 1.5"#,
+        r#"tidegate_gate_pair_unknown_limiters{peer="192.0.2.2:9642"} 3"#,
+        r#"tidegate_gate_subscriber_saved_bytes{subscriber="s000001",direction="down"} 2000000"#,
+    ] {
+        assert!(
+            text.lines().any(|has| has == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    // It never asked, and the others save nothing.
+    assert!(lines(&text, "tidegate_gate_pair_asked_age_seconds{").is_empty());
+    assert_eq!(
+        lines(&text, "tidegate_gate_subscriber_saved_bytes{").len(),
+        1
+    );
 }
 
 #[test]
@@ -81,7 +118,7 @@ fn names_cannot_break_out_of_their_labels() {
         subscribers: 1,
         queues: 0,
     };
-    let text = scrape(&SharedGate::new(Box::new(fake)), bounds).expect("metrics");
+    let text = scrape(&SharedGate::new(Box::new(fake)), bounds, None).expect("metrics");
     assert!(text.contains(r#"{subscriber="a\"} 1\nb\\","#), "{text}");
 }
 
@@ -94,7 +131,7 @@ fn a_scrape_takes_as_long_as_what_it_lists() {
         };
         let gate = gate(subscribers);
         let began = Instant::now();
-        let text = scrape(&gate, bounds).expect("metrics");
+        let text = scrape(&gate, bounds, None).expect("metrics");
         (began.elapsed(), text.len())
     };
     let (few, _) = time(1000, 1000);
@@ -116,7 +153,7 @@ fn the_dashboard_asks_for_metrics_that_are_there() {
         subscribers: 10,
         queues: 1,
     };
-    let text = scrape(&gate(2), bounds).expect("metrics");
+    let text = scrape(&gate(2), bounds, None).expect("metrics");
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().expect("panels") {
         for target in panel["targets"].as_array().expect("targets") {

@@ -81,8 +81,15 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
 #[test]
 fn shows_one_subscriber_with_its_queues() {
     let mut fake = Fake::new(2);
+    let roster = std::sync::Arc::make_mut(&mut fake.roster);
+    roster.subscribers[1].limits.down.boost = 10_000_000;
     let subscriber = subscriber_json(&mut fake, "s000001").expect("there");
     let detail = text(|out| detail(out, &subscriber, paint()));
+    assert_eq!(
+        detail.matches("boost: 2.00 MB of 10.0 MB saved").count(),
+        1,
+        "{detail}"
+    );
     assert!(
         detail.starts_with("s000001  plan basic\nvlan 2\n"),
         "{detail}"
@@ -92,6 +99,33 @@ fn shows_one_subscriber_with_its_queues() {
         subscriber_json(&mut fake, "bob"),
         Err(ControlError::Unknown(_))
     ));
+}
+
+#[test]
+fn the_other_gate_of_a_pair_is_shown() {
+    let mut fake = Fake::new(1);
+    let mut status = view::status(&fake.overview().expect("one"), &fake.read().expect("read"));
+    let without = text(|out| whole(out, &status, paint()));
+    assert!(!without.contains("pair"), "{without}");
+    status.pair = Some(view::pair::PairJson {
+        peer: "192.0.2.2:9642".into(),
+        age_s: Some(0.7),
+        follows_s: Some(90.0),
+        asked_s: None,
+        unknown_limiters: 3,
+        error: None,
+    });
+    let whole = text(|out| whole(out, &status, paint()));
+    for line in [
+        "  pair: follows 192.0.2.2:9642 for 1 min, knows it as of 0.7 s ago",
+        "  pair: 192.0.2.2:9642 never asked this gate: see `tidegate gate status` on its machine",
+        "  pair: 3 limiters of 192.0.2.2:9642 unknown here or with other limits: give both gates the same file",
+    ] {
+        assert!(
+            whole.lines().any(|has| has == line),
+            "{line} is not in\n{whole}"
+        );
+    }
 }
 
 #[test]

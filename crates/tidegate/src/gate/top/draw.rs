@@ -13,19 +13,22 @@ use super::nodes;
 use crate::cli::gate::SortTop;
 use crate::units::{bytes, count, percent, rate, time};
 
-/// The lines above the list.
+/// The lines above the list, without those of a pair.
 const HEAD: u16 = 4;
 
 pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
+    let pair = pair(model);
     let [head, list, foot] = Layout::vertical([
-        Constraint::Length(HEAD),
+        Constraint::Length(HEAD + pair.len() as u16),
         Constraint::Min(2),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     // One line is the columns' names.
     model.resize(usize::from(list.height.saturating_sub(1)));
-    frame.render_widget(Paragraph::new(whole(model)), head);
+    let mut lines = whole(model);
+    lines.extend(pair);
+    frame.render_widget(Paragraph::new(lines), head);
     let list_of = match model.nodes {
         true => nodes::table(model),
         false => table(model, list.width),
@@ -86,6 +89,17 @@ fn whole(model: &Model) -> Vec<Line<'static>> {
     ]
 }
 
+/// The other gate of a pair.
+fn pair(model: &Model) -> Vec<Line<'static>> {
+    let lines = model.pair.iter().flat_map(|pair| pair.lines());
+    lines
+        .map(|(line, is_wrong)| match is_wrong {
+            true => Line::from(plain(&line)).red(),
+            false => Line::from(plain(&line)),
+        })
+        .collect()
+}
+
 /// The list.
 fn table(model: &Model, width: u16) -> Table<'static> {
     let mark = |key: SortTop, name: &str| {
@@ -97,18 +111,13 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         }
     };
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
-    // Round trips take the place of the plan on narrow terminals.
-    let felt = model.reading().and_then(|reading| reading.felt.as_ref());
-    let shown = match felt {
-        None => Shown::Plan,
-        Some(_) if width >= WIDE => Shown::Both,
-        Some(_) => Shown::Trips,
-    };
+    let shown = Shown::choose(model.reading().map(|reading| &**reading), width);
     let mut header = vec![Cell::from(mark(SortTop::Name, "SUBSCRIBER"))];
     header.extend(shown.cells(
         Cell::from("PLAN"),
         right("RTT".into()),
         right("SCORE".into()),
+        right("BOOST".into()),
     ));
     header.extend([
         right(mark(SortTop::Down, "DOWN")),
@@ -129,10 +138,14 @@ fn table(model: &Model, width: u16) -> Table<'static> {
             .collect(),
     };
     // Two columns of names share the remaining width.
-    let plan = if width >= 100 { 14 } else { 8 };
     let mut widths = vec![Constraint::Min(10)];
     let length = Constraint::Length;
-    widths.extend(shown.cells(length(plan), length(7), length(5)));
+    widths.extend(shown.cells(
+        length(shown.plan_width),
+        length(TRIP),
+        length(SCORE),
+        length(BOOST),
+    ));
     widths.extend([
         Constraint::Length(11),
         Constraint::Length(4),
@@ -146,26 +159,59 @@ fn table(model: &Model, width: u16) -> Table<'static> {
     Table::new(rows, widths).header(header)
 }
 
-/// Terminals from this width on have room for all columns.
-const WIDE: u16 = 94;
-
-/// The columns behind the name.
+/// The columns behind the name, those for which there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    Plan,
-    Trips,
-    Both,
+struct Shown {
+    plan: bool,
+    trip: bool,
+    score: bool,
+    boost: bool,
+    /// Of the column of plans.
+    plan_width: u16,
 }
 
 impl Shown {
-    fn cells<T>(self, plan: T, trip: T, score: T) -> Vec<T> {
-        match self {
-            Self::Plan => vec![plan],
-            Self::Trips => vec![trip],
-            Self::Both => vec![plan, trip, score],
+    /// The columns that a list of this width has room for beside the others, which take 70 with ten for the name: what some
+    /// subscriber has, and what changes most first.
+    fn choose(reading: Option<&Reading>, width: u16) -> Self {
+        let felt = reading.is_some_and(|reading| reading.felt.is_some());
+        let boost = reading.is_some_and(|reading| {
+            let mut all = reading.roster.subscribers.iter();
+            all.any(|one| one.limits.down.boost > 0)
+        });
+        let plan_width = if width >= 100 { 14 } else { 8 };
+        let mut room = width.saturating_sub(71);
+        let mut fits = |wanted: bool, width: u16| {
+            let fits = wanted && room > width;
+            room -= if fits { width + 1 } else { 0 };
+            fits
+        };
+        Self {
+            boost: fits(boost, BOOST),
+            trip: fits(felt, TRIP),
+            plan: fits(true, plan_width),
+            score: fits(felt, SCORE),
+            plan_width,
         }
     }
+
+    fn cells<T>(self, plan: T, trip: T, score: T, boost: T) -> Vec<T> {
+        let all = [
+            (self.plan, plan),
+            (self.trip, trip),
+            (self.score, score),
+            (self.boost, boost),
+        ];
+        all.into_iter()
+            .filter_map(|(is_shown, cell)| is_shown.then_some(cell))
+            .collect()
+    }
 }
+
+/// Widths of columns.
+const TRIP: u16 = 7;
+const SCORE: u16 = 5;
+const BOOST: u16 = 7;
 
 fn row(
     reading: &Reading,
@@ -207,6 +253,10 @@ fn row(
         Cell::from(plain(subscriber.plan_name())),
         or_none(trip),
         or_none(score),
+        match load {
+            None => right("…".into()),
+            Some(load) => or_none(load.saved.map(|saved| bytes(saved).replace(' ', ""))),
+        },
     ));
     cells.extend([
         right(rate(rates.down)),

@@ -9,6 +9,7 @@ use tidegate_gate::reading::{NodeStatus, Overview, Reading};
 use tidegate_gate::table::{Counters, Direction, PerDirection};
 
 use crate::cli::gate::SortTop;
+use crate::gate::view::pair::PairJson;
 
 /// Subscribers whose queues are read to sort by them: those with the highest rates.
 const CANDIDATES: usize = 200;
@@ -81,11 +82,15 @@ pub struct Load {
     pub length: u64,
     /// Magic bytes among these.
     pub magic: u64,
+    /// Bytes that are saved of a boost to the subscriber, if it has one.
+    pub saved: Option<u64>,
 }
 
 /// Everything that the screen shows.
 pub struct Model {
     pub overview: Option<Overview>,
+    /// The other gate of a pair.
+    pub pair: Option<PairJson>,
     pub paused: bool,
     /// Whether keys go to the filter.
     pub typing: bool,
@@ -128,6 +133,7 @@ impl Model {
     pub fn new(sort: SortTop, filter: String) -> Self {
         Self {
             overview: None,
+            pair: None,
             paused: false,
             typing: false,
             nodes: false,

@@ -8,6 +8,7 @@ use tidegate_limiter::Share;
 
 use super::*;
 use crate::gate::testing::{self, Fake};
+use crate::gate::view::pair::PairJson;
 
 /// This many bytes down for each subscriber, in one second each.
 fn reading(roster: &Arc<Roster>, start: Instant, second: u64, bytes: fn(u64) -> u64) -> Reading {
@@ -278,4 +279,49 @@ fn round_trips_and_scores_are_shown_where_flows_are_watched() {
     for part in ["PLAN", "RTT", "SCORE", "60.0ms", " 78 "] {
         assert!(wide.contains(part), "{part} in {wide}");
     }
+}
+
+#[test]
+fn what_is_saved_of_boosts_takes_the_place_of_the_plan_on_narrow_screens() {
+    let mut model = model(2);
+    let mut saving = (**model.reading().expect("one")).clone();
+    let roster = Arc::make_mut(&mut saving.roster);
+    roster.subscribers[1].limits.down.boost = 10_000_000;
+    model.update(Arc::new(saving));
+    let narrow = screen(&mut model, 80, 12);
+    // The other subscriber has no boost. Both are idle, and what is saved still grows.
+    let lines: Vec<&str> = narrow.lines().collect();
+    assert!(
+        lines[4].contains("BOOST") && !narrow.contains("PLAN"),
+        "{narrow}"
+    );
+    let of = |name: &str| {
+        let line = lines.iter().find(|line| line.contains(name));
+        *line.expect("a line")
+    };
+    assert!(of("s000001").contains("2.00MB"), "{narrow}");
+    assert!(!of("s000000").contains("MB"), "{narrow}");
+    let wide = screen(&mut model, 100, 12);
+    assert!(wide.contains("PLAN") && wide.contains("BOOST"), "{wide}");
+}
+
+#[test]
+fn the_other_gate_of_a_pair_has_lines_of_its_own() {
+    let mut model = model(3);
+    model.pair = Some(PairJson {
+        peer: "192.0.2.2:9642".into(),
+        age_s: Some(12.0),
+        follows_s: None,
+        asked_s: Some(0.5),
+        unknown_limiters: 0,
+        error: Some("no\u{1b}route".into()),
+    });
+    let text = screen(&mut model, 120, 12);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[4].contains("pair: does not follow 192.0.2.2:9642, did 12.0 s ago: no?route"),
+        "{text}"
+    );
+    assert!(lines[5].contains("asked this gate 0.5 s ago"), "{text}");
+    assert!(lines[6].contains("SUBSCRIBER"), "{text}");
 }

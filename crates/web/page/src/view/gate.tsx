@@ -18,6 +18,7 @@ import {
   mayChange,
   mayNot,
   now,
+  type Pair,
   queues,
   type Subscriber,
   search,
@@ -81,6 +82,22 @@ function Rate({ info, history }: { info: PanelInfo; history: () => History }) {
   );
 }
 
+/** How a gate follows the other one of its pair. */
+function paired({ peer, age_s, follows_s, asked_s, unknown_limiters, error }: Pair): string {
+  const ago = (seconds: number) => `${value(seconds, "s")} ago`;
+  const said = [
+    follows_s !== null && age_s !== null
+      ? `follows ${peer} for ${value(follows_s, "s")}, knows it as of ${ago(age_s)}`
+      : `DOES NOT FOLLOW ${peer}, ${age_s === null ? "never did" : `did ${ago(age_s)}`}: ${error ?? "it was not asked yet"}`,
+    asked_s === null ? "it never asked this gate" : `it asked this gate ${ago(asked_s)}`,
+  ];
+  if (unknown_limiters > 0)
+    said.push(
+      `${unknown_limiters.toLocaleString("en")} of its limiters are unknown here or have other limits`,
+    );
+  return said.join("; ");
+}
+
 function Facts() {
   const gate = status.value;
   if (!gate) return null;
@@ -98,6 +115,7 @@ function Facts() {
         .map(({ reason, packets }) => `${packets.toLocaleString("en")} ${reason.replaceAll("_", " ")}`)
         .join(", ") || "none",
     ],
+    ...(gate.pair ? [["Pair", paired(gate.pair)] satisfies [string, string]] : []),
     ...(gate.line ? [["All lines", felt(gate.line)] satisfies [string, string]] : []),
     ["File", `${gate.file}, tidegate ${gate.version}`],
   ];
@@ -290,6 +308,14 @@ function terms(one: Subscriber): string {
     const of = quota_bytes === null ? "" : ` of ${value(quota_bytes, "B")}`;
     said.push(`Since ${month} it used ${value(down_bytes + up_bytes, "B")}${of}.`);
   }
+  for (const [to, way] of [
+    ["to it", one.down],
+    ["from it", one.up],
+  ] as const)
+    if (way?.boost) {
+      const { saved_bytes, most_bytes } = way.boost;
+      said.push(`Of its boost ${to}, ${value(saved_bytes, "B")} of ${value(most_bytes, "B")} are saved.`);
+    }
   return said.join(" ");
 }
 
