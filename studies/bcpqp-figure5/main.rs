@@ -103,6 +103,8 @@ fn settings() -> Settings {
         link_frames: LinkFrames::default(),
         sources: Sources::Bound,
         beside: false,
+        shadow: false,
+        flows: 0,
         hash: HashKey::from_bytes(*b"a 16 byte secret"),
     }
 }
