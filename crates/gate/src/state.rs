@@ -138,12 +138,12 @@ impl Member {
         keys.filter(|keys| !keys.is_empty())
     }
 
-    /// The seat of its packets in a direction.
+    /// The seats of its packets.
     pub fn seats(&self) -> PerDirection<Seat> {
         PerDirection::new(|direction| self.seat(direction))
     }
 
-    /// The same in one direction.
+    /// The seat of its packets in a direction.
     pub fn seat(&self, direction: Direction) -> Seat {
         let lane = self.lanes[direction];
         Seat {

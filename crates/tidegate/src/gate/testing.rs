@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use tidegate_gate::Setting;
 use tidegate_gate::binding::Binding;
 use tidegate_gate::calendar::{Moment, Turn, Why};
@@ -18,6 +19,10 @@ use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
 use tidegate_gate::usage::Usage;
+use tokio::sync::watch;
+
+use super::api::listen::Socket;
+use super::api::serve;
 
 /// Subscribers `s000000` and so on, on two plans, with 50 Mbit/s down and 10 up.
 pub fn roster(subscribers: u32) -> Roster {
@@ -328,4 +333,21 @@ impl Site {
         let folders = format!("pins = {:?}\nstate = {:?}\n", self.pins(), self.state());
         std::fs::write(self.file(), folders + text).expect("written");
     }
+}
+
+/// Serves in a thread of its own until the end is sent.
+pub fn serving(
+    socket: Socket,
+    router: Router,
+    ended: watch::Receiver<bool>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(serve::serve(socket, router, ended))
+            .expect("served");
+    })
 }

@@ -146,8 +146,6 @@ fn a_full_buffer_makes_the_player_wait() {
     );
 }
 
-/// The qualities that the formulas of dash.js give for these rates, with buffers from 10 to 30 s. The changes are at 12.60, 18.17, 22.79
-/// and 27.42 s.
 #[test]
 fn throughput_is_averaged_as_dash_js_does() {
     // By hand: after 1 and 4 Mbit/s for a second each, `getEwma` of dash.js 5 is (4 + k) / (1 + k) Mbit/s for the slower average, the smaller
@@ -184,6 +182,8 @@ fn the_first_bytes_of_a_segment_may_not_count() {
     assert_eq!(taken(&video), 300_000);
 }
 
+/// The qualities that the formulas of dash.js give for these rates, with buffers from 10 to 30 s. The changes are at 12.60, 18.17, 22.79
+/// and 27.42 s.
 #[test]
 fn bola_chooses_as_dash_js_does() {
     let mut player = Player::new(&video(AdaptationRule::Bola));

@@ -1,5 +1,5 @@
-//! The other gate of a pair: its state, and what it asks for. That are no GET requests: a token that may only read does
-//! not allow them.
+//! The other gate of a pair: its state, and what it asks for. It asks by POST, which a token that may only read does not
+//! allow.
 
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;

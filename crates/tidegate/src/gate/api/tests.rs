@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::access::{Access, Token, guarded};
 use super::*;
-use crate::gate::testing::Fake;
+use crate::gate::testing::{self, Fake};
 
 /// A daemon's API, on a Unix socket unless it says otherwise, which ends with it.
 struct Running {
@@ -59,15 +59,7 @@ impl Running {
             end: Arc::default(),
         };
         let router = guarded(router(api.clone()), access);
-        let thread = std::thread::spawn(move || {
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .expect("a runtime")
-                .block_on(serve::serve(socket, router, ended))
-                .expect("served");
-        });
+        let thread = testing::serving(socket, router, ended);
         Self {
             api,
             folder,

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::gate::api::access::{Access, guarded};
-use crate::gate::api::{Api, listen, router, serve};
+use crate::gate::api::{Api, listen, router};
 use crate::gate::metrics::Bounds;
-use crate::gate::testing::Site;
+use crate::gate::testing::{self, Site};
 
 /// A gate in memory, with what its daemon would have.
 struct Half {
@@ -71,15 +71,7 @@ impl Half {
         };
         let (end, ended) = watch::channel(false);
         let router = guarded(router(api), Access::Local);
-        std::thread::spawn(move || {
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .expect("a runtime")
-                .block_on(serve::serve(socket, router, ended))
-                .expect("served");
-        });
+        testing::serving(socket, router, ended);
         (at, end)
     }
 }
