@@ -21,6 +21,7 @@ use super::files::Identity;
 use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
+use super::rest::REST;
 use super::shared::Shared;
 use super::transport::{NOT_SENT, Transport};
 use super::viewers::Loan;
@@ -153,6 +154,17 @@ impl Connection {
     /// Whether it had a request.
     pub fn was_used(&self) -> bool {
         self.changing().responses.count > 0
+    }
+
+    /// From when on it needs no buffers until the next request, if it has none and its last one was answered. The streams of HTTP/2 may
+    /// begin at any time.
+    pub fn rests_at(&self) -> Option<Instant> {
+        if self.progress.is_outstanding() || self.progress.is_refused() {
+            return None;
+        }
+        let responses = &self.changing().responses;
+        let rests = responses.count > 0 && !responses.multiplexed;
+        responses.idle.filter(|_| rests).map(|idle| idle + REST)
     }
 
     /// Whether the client took nothing for this time.

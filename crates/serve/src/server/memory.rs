@@ -1,4 +1,4 @@
-//! Memory of connections that are gone.
+//! Memory of connections that are gone, or rest.
 #![allow(unsafe_code)]
 
 /// Fewer connections leave too little behind.
@@ -21,6 +21,11 @@ impl Memory {
         }
         left
     }
+}
+
+/// Whether memory should be given back after this many connections gave up their buffers.
+pub(super) fn is_left_by(rested: u64) -> bool {
+    rested.is_multiple_of(MANY as u64)
 }
 
 /// Gives it back. This takes milliseconds.

@@ -49,6 +49,7 @@ pub(super) struct Metrics {
     refused: Family<Reason, Counter>,
     ended: Family<Reason, Counter>,
     log_dropped: Counter,
+    rested: Counter,
     open: Gauge,
 }
 
@@ -79,6 +80,7 @@ impl Metrics {
         let refused = Family::default();
         let ended = Family::default();
         let log_dropped = Counter::default();
+        let rested = Counter::default();
         let open = Gauge::default();
         let all = &mut registry;
         all.register("connections", "Connections accepted", connections.clone());
@@ -98,6 +100,11 @@ impl Metrics {
             refused.clone(),
         );
         all.register("connections_ended", "Connections that ended", ended.clone());
+        all.register(
+            "connections_rested",
+            "Times that a connection gave up its buffers until its next request",
+            rested.clone(),
+        );
         all.register("requests", "Requests answered", requests.clone());
         all.register("written_bytes", "Bytes written to sockets", bytes.clone());
         all.register(
@@ -148,6 +155,7 @@ impl Metrics {
             refused,
             ended,
             log_dropped,
+            rested,
             open,
         }
     }
@@ -194,6 +202,11 @@ impl Metrics {
         let protocol = format!("{version:?}");
         let label = Status { code, protocol };
         self.requests.get_or_create(&label).inc();
+    }
+
+    /// A connection gave up its buffers. Returns how many did so before.
+    pub fn rested(&self) -> u64 {
+        self.rested.inc()
     }
 
     pub fn log_dropped(&self) {

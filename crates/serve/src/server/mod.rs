@@ -36,6 +36,7 @@ mod quic;
 mod quic;
 mod range;
 mod request;
+mod rest;
 mod session;
 mod shared;
 mod slots;

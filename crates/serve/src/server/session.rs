@@ -16,12 +16,14 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::Connection;
 use super::handler::{self, Entrance};
+use super::memory;
 use super::patience::{Patience, Verdict};
+use super::rest::Kept;
 use super::socket::Watched;
 
 /// Bytes of a request's header, or of data that is written at once without a body's block.
@@ -80,7 +82,7 @@ pub(super) async fn serve(
     };
     let client = (connection, &*tcp);
     let why = match tls {
-        None => speak(client, socket, Entrance::Plain, order).await,
+        None => speak(client, Kept::new(socket), Entrance::Plain, order).await,
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
@@ -90,7 +92,10 @@ pub(super) async fn serve(
             };
             match accepted {
                 // In memory of its own, which connections without TLS do not need.
-                Ok(Ok(stream)) => Box::pin(speak(client, stream, Entrance::Tls, order)).await,
+                Ok(Ok(stream)) => {
+                    let stream = Kept::new(stream);
+                    Box::pin(speak(client, stream, Entrance::Tls, order)).await
+                }
                 Ok(Err(error)) => {
                     tracing::debug!("{}: TLS: {error}", connection.peer);
                     "tls"
@@ -133,7 +138,7 @@ fn has_unread(socket: &TcpStream) -> bool {
 /// Speaks HTTP until the connection ends, or the client is too slow.
 async fn speak(
     (connection, socket): (&Arc<Connection>, &TcpStream),
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
     entrance: Entrance,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
@@ -150,49 +155,116 @@ async fn speak(
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
     let service = |request| handler::answer(Arc::clone(connection), request, entrance);
-    let mut speaking = pin!(http.serve_connection(TokioIo::new(stream), service_fn(service)));
     let mut patience = Patience::new(connection);
-    let mut finishing = false;
-    let why = |result: Result<(), Box<dyn Error + Send + Sync>>, finishing: bool, leaving: bool| {
-        match result {
-            Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
-            Ok(()) => "done",
-            Err(error) => {
-                tracing::debug!("{}: {error}", connection.peer);
-                match reason(&*error) {
-                    // If hyper should end before HTTP began, it ends with an error.
-                    "broken" if finishing => "shutdown",
-                    "broken" if leaving => "header timeout",
-                    reason => reason,
+    loop {
+        let ended = {
+            let io = TokioIo::new(stream.clone());
+            let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
+            let mut finishing = false;
+            let mut timer = pin!(sleep_until(Instant::now()));
+            loop {
+                // It is asked after the future that answers requests, and so sees when that has become idle.
+                let rests = poll_fn(|cx| {
+                    let at = connection.rests_at();
+                    let Some(at) = at.filter(|_| stream.has_whole_requests()) else {
+                        return Poll::Pending;
+                    };
+                    if timer.deadline() != at {
+                        timer.as_mut().reset(at);
+                    }
+                    timer.as_mut().poll(cx)
+                });
+                tokio::select! {
+                    biased;
+                    result = speaking.as_mut() => {
+                        break Some(why(connection, result, finishing, patience.is_over()));
+                    }
+                    Ok(()) = order.changed() => {
+                        if *order.borrow_and_update() == Order::Leave {
+                            break Some("shutdown");
+                        }
+                        // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
+                        // end without it.
+                        if has_unread(socket) {
+                            let _ = socket.readable().await;
+                            let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
+                            if let Poll::Ready(result) = poll_fn(once).await {
+                                break Some(why(connection, result, true, patience.is_over()));
+                            }
+                        }
+                        finishing = true;
+                        speaking.as_mut().graceful_shutdown();
+                    }
+                    () = rests, if !finishing && !patience.is_over() => break None,
+                    () = sleep_until(patience.next(connection)) => match patience.check(connection) {
+                        Verdict::Wait => {}
+                        Verdict::Ask => speaking.as_mut().graceful_shutdown(),
+                        Verdict::End(why) => break Some(why),
+                    },
                 }
             }
+        };
+        if let Some(why) = ended {
+            return why;
         }
-    };
+        if let Some(why) = rest((connection, socket), &mut patience, &mut order).await {
+            return why;
+        }
+    }
+}
+
+/// Waits for the next request, or the client's end, without anything that speaks HTTP. Returns why the connection ends, if it does.
+async fn rest(
+    (connection, socket): (&Connection, &TcpStream),
+    patience: &mut Patience,
+    order: &mut watch::Receiver<Order>,
+) -> Option<&'static str> {
+    let rested = connection.shared.metrics.rested() + 1;
+    if memory::is_left_by(rested) {
+        tokio::task::spawn_blocking(memory::give_back);
+    }
     loop {
         tokio::select! {
             biased;
-            result = speaking.as_mut() => return why(result, finishing, patience.is_over()),
+            _ = socket.readable() => return None,
             Ok(()) = order.changed() => {
                 if *order.borrow_and_update() == Order::Leave {
-                    return "shutdown";
+                    return Some("shutdown");
                 }
-                // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
-                // end without it.
-                if has_unread(socket) {
-                    let _ = socket.readable().await;
-                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
-                    if let Poll::Ready(result) = poll_fn(once).await {
-                        return why(result, true, patience.is_over());
-                    }
+                if !has_unread(socket) {
+                    return Some("done");
                 }
-                finishing = true;
-                speaking.as_mut().graceful_shutdown();
+                // A request that has just come is answered first.
+                order.mark_changed();
+                return None;
             }
             () = sleep_until(patience.next(connection)) => match patience.check(connection) {
                 Verdict::Wait => {}
-                Verdict::Ask => speaking.as_mut().graceful_shutdown(),
-                Verdict::End(why) => return why,
+                Verdict::Ask => return Some("done"),
+                Verdict::End(why) => return Some(why),
             },
+        }
+    }
+}
+
+/// Why a connection ends whose HTTP ended with this result.
+fn why(
+    connection: &Connection,
+    result: Result<(), Box<dyn Error + Send + Sync>>,
+    finishing: bool,
+    leaving: bool,
+) -> &'static str {
+    match result {
+        Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
+        Ok(()) => "done",
+        Err(error) => {
+            tracing::debug!("{}: {error}", connection.peer);
+            match reason(&*error) {
+                // If hyper should end before HTTP began, it ends with an error.
+                "broken" if finishing => "shutdown",
+                "broken" if leaving => "header timeout",
+                reason => reason,
+            }
         }
     }
 }

@@ -65,6 +65,11 @@ impl Progress {
         self.outstanding.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether the socket did not take all of what it was last offered.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether bytes of bodies that the socket took were not acknowledged when last checked.
     pub fn is_unacknowledged(&self) -> bool {
         self.acknowledged.load(Ordering::Relaxed) < self.payload.load(Ordering::Relaxed)

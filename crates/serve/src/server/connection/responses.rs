@@ -11,6 +11,8 @@ pub(super) struct Responses {
     sending: BTreeMap<u64, Response>,
     /// Tasks of the streams of HTTP/2.
     streams: Vec<AbortHandle>,
+    /// There was such a task.
+    pub multiplexed: bool,
     /// The number of responses that began.
     pub count: u64,
     /// The time since when no response is being sent.
@@ -33,6 +35,7 @@ impl Responses {
         Self {
             sending: BTreeMap::new(),
             streams: Vec::new(),
+            multiplexed: false,
             count: 0,
             idle: Some(Instant::now()),
             cut: false,
@@ -81,6 +84,7 @@ impl Responses {
 
     /// This task sends a stream of HTTP/2.
     pub fn spawned(&mut self, task: AbortHandle) {
+        self.multiplexed = true;
         self.streams.retain(|task| !task.is_finished());
         self.streams.push(task);
     }

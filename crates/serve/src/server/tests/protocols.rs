@@ -1,6 +1,7 @@
-//! HTTP/2 and TLS.
+//! HTTP/2, TLS, and connections that wait for their next request.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,17 @@ use hyper::client::conn::http2;
 use hyper::{Request, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
+use super::super::rest::REST;
 use super::{Running, start};
 use tidegate_pace::Way;
+
+/// A port that is free.
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 type Sender = http2::SendRequest<Empty<Bytes>>;
 
@@ -110,6 +117,7 @@ async fn secure(protocols: &[&str], way: Way) -> Secure {
         .map(|name| name.as_bytes().to_vec())
         .collect();
     let server = start(|config| {
+        config.metrics = Some(LOCAL);
         config.tls = Some((certificate, key));
         config.groups = vec![way.into()];
         config.start_up = Duration::from_secs(1);
@@ -419,4 +427,73 @@ async fn leaving_is_logged_as_such() {
         let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
         assert!(log.contains(&format!("\"ended\":\"{ended}\"")), "{log}");
     }
+}
+
+/// Reads an answer of this many bytes.
+async fn answer(socket: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let mut part = [0; 1024];
+        let count = socket.read(&mut part).await.unwrap();
+        assert!(count > 0, "{:?}", String::from_utf8_lossy(&all));
+        all.extend_from_slice(&part[..count]);
+        if let Some(end) = all.windows(4).position(|four| four == b"\r\n\r\n")
+            && all.len() >= end + 4 + length
+        {
+            assert_eq!(all.len(), end + 4 + length);
+            return all.split_off(end + 4);
+        }
+    }
+}
+
+/// How often connections have given up their buffers.
+async fn rested(server: &Running) -> u64 {
+    let mut socket = TcpStream::connect(server.metrics.unwrap()).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut page = String::new();
+    socket.read_to_string(&mut page).await.unwrap();
+    let name = "tidegate_serve_connections_rested_total ";
+    let line = page.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
+}
+
+const REQUEST: &[u8] = b"GET /abc.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+
+#[tokio::test]
+async fn idle_connections_rest_between_requests() {
+    let mut server = start(|config| config.metrics = Some(LOCAL)).await;
+    let mut socket = server.connect().await;
+    for times in 0..3 {
+        socket.write_all(REQUEST).await.unwrap();
+        assert_eq!(answer(&mut socket, 10).await, b"abcdefghij");
+        assert_eq!(rested(&server).await, times);
+        sleep(REST + Duration::from_millis(300)).await;
+        assert_eq!(rested(&server).await, times + 1);
+    }
+    // Of the second request a part is here, so it does not rest. A request in two parts is whole.
+    let (first, second) = REQUEST.split_at(11);
+    socket.write_all(&[REQUEST, first].concat()).await.unwrap();
+    assert_eq!(answer(&mut socket, 10).await, b"abcdefghij");
+    sleep(REST + Duration::from_millis(300)).await;
+    assert_eq!(rested(&server).await, 3);
+    socket.write_all(second).await.unwrap();
+    assert_eq!(answer(&mut socket, 10).await, b"abcdefghij");
+    sleep(REST + Duration::from_millis(300)).await;
+    assert_eq!(rested(&server).await, 4);
+    // The end of the server is the end of what rests.
+    server.stop().await;
+    assert_eq!(socket.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn idle_connections_with_tls_rest_too() {
+    let server = secure(&["http/1.1"], Way::None).await;
+    let mut socket = server.connect().await;
+    for _ in 0..2 {
+        socket.write_all(REQUEST).await.unwrap();
+        assert_eq!(answer(&mut socket, 10).await, b"abcdefghij");
+        sleep(REST + Duration::from_millis(300)).await;
+    }
+    assert_eq!(rested(&server.server).await, 2);
 }
