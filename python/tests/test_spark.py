@@ -17,6 +17,7 @@ from moto.server import ThreadedMotoServer
 from polars.testing import assert_frame_equal
 from pyarrow import fs
 from pyspark.sql import SparkSession
+from test_playback import log_of
 from test_report import dataset  # noqa: F401: a fixture
 from tidegate import spark as on_spark
 from tidegate.spark import _analyse, _share, _storage
@@ -48,6 +49,7 @@ def session(storage: str) -> Iterator[SparkSession]:
 
 def equal(here: tidegate.Report, there: tidegate.Report) -> None:
     """Fails unless all tables are the same: names, types, order, and every digit."""
+    assert here.tables().keys() == there.tables().keys()
     for name, table in here.tables().items():
         assert_frame_equal(table, there.tables()[name], check_exact=True)
 
@@ -64,6 +66,16 @@ def test_the_report_is_the_same_to_the_digit(session: SparkSession, dataset: Pat
     equal(here, on_spark.report(on_spark.dataset(session, str(dataset))))
     there = on_spark.report(on_spark.dataset(session, str(dataset)), least_clients=401)
     equal(tidegate.report(dataset, least_clients=401), there)
+
+
+def test_playbacks_are_the_same_to_the_digit(session: SparkSession, dataset: Path, tmp_path: Path) -> None:  # noqa: F811
+    log = log_of(dataset).with_columns(polars.col("start_s").dt.cast_time_unit("us"))
+    log.write_parquet(tmp_path / "log.parquet")
+    log.write_csv(tmp_path / "log.csv", datetime_format="%Y-%m-%dT%H:%M:%S%.fZ")
+    for name in ("log.parquet", "log.csv"):
+        here = tidegate.report(dataset, playback=tmp_path / name)
+        assert here.rebuffering is not None and len(here.rebuffering) > 100
+        equal(here, on_spark.report(on_spark.dataset(session, str(dataset)), playback=str(tmp_path / name)))
 
 
 def test_rows_are_those_of_this_machine(session: SparkSession, corpus: Path) -> None:

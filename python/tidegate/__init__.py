@@ -13,6 +13,7 @@ from . import lab, limiter
 from ._capture import Explanation, explain, read
 from ._changes import changes, watch
 from ._errors import CaptureError
+from ._misjudged import Tested
 from ._native import Batch, Rows, Table, __version__
 from ._report import Report, report
 
@@ -23,6 +24,7 @@ __all__ = [
     "Report",
     "Rows",
     "Table",
+    "Tested",
     "__version__",
     "changes",
     "explain",

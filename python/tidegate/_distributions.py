@@ -29,11 +29,11 @@ def reached(total: int) -> list[int]:
     return [-(-step * total // 100) for step in STEPS]
 
 
-def distributions(rows: Rows, key: str, kind: pl.DataType, least: int) -> pl.DataFrame:
-    """Quantiles by this key, of groups that have clients enough."""
+def distributions(rows: Rows, key: str, kind: pl.DataType, least: int, measures: dict[str, tuple[bool, str]]) -> pl.DataFrame:
+    """Quantiles of these measures by this key, of groups that have clients enough."""
     import polars as pl
 
-    clients, values = rows.quantiles(key)
+    clients, values = rows.quantiles(key, measures)
     enough = [(group, name, step / 100, value) for group, name, step, value in values if clients[group, name] >= least]
     kinds = {key: kind, "measure": pl.String, "quantile": pl.Float64, "value": pl.Float64}
     return pl.DataFrame(enough, schema=kinds, orient="row").sort("measure", key, "quantile")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ._distributions import MEASURES, STEPS, reached
+from . import _playback
+from ._distributions import STEPS, reached
 from ._networks import PATTERNS, cluster, median, spread
 from ._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
-from ._shares import SCALE, SHARES, Sums
+from ._shares import SCALE, Sums
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,38 +20,52 @@ class LocalRows:
     """See `_rows.Rows`."""
 
     def __init__(self, rows: pl.LazyFrame) -> None:
+        self._rows = rows
+
+    @classmethod
+    def of_dataset(cls, rows: pl.LazyFrame) -> LocalRows:
         """Takes rows with the columns of a dataset."""
-        self._rows = rows.filter(~_column("from_client")).select(*_needed())
+        return cls(rows.filter(~_column("from_client")).select(*_needed()))
 
     def where(self, test: pl.Expr) -> LocalRows:
         """A part of the rows."""
-        part = LocalRows.__new__(LocalRows)
-        part._rows = self._rows.filter(test)
-        return part
+        return LocalRows(self._rows.filter(test))
+
+    def detectors(self) -> set[str]:
+        return set(self._rows.select("detector").unique().collect(engine="streaming")["detector"])
 
     def of_networks(self, numbers: list[int]) -> LocalRows:
         return self.where(_column("client_asn").is_in(numbers))
 
-    def sums(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+    def playbacks(self, log: str | os.PathLike[str] | pl.DataFrame) -> LocalRows:
         import polars as pl
 
-        weight, loss, policed = pl.col("weight"), pl.col("weighted_loss"), pl.col("policed")
-        parts = {
-            "all": weight,
-            "lossy": weight * pl.col("lossy"),
-            "policed": weight * policed,
-            "policed_lossy": weight * (policed & pl.col("lossy")),
-            "unpoliced": weight * ~policed,
-            "lost_policed": loss * policed,
-            "lost_unpoliced": loss * ~policed,
-        }
+        goodput, near = pl.col("goodput_bps"), _playback.NEAR
+        classes = [pl.when((goodput - rate).abs() <= near * rate).then(pl.lit(rate, pl.Int64)) for rate in _playback.CLASSES]
+        segments = self._rows.select("client_address", "client_port", "sent_us", "policed", goodput_class_bps=pl.coalesce(classes))
+        played = _playback.read(log)
+        together = segments.drop_nulls("goodput_class_bps").join(played.lazy(), on="client_address").filter(
+            pl.col("sent_us").is_between("begin_us", "end_us"),
+            pl.col("playback_port").is_null() | (pl.col("playback_port") == pl.col("client_port")),
+        )
+        return LocalRows(
+            together.group_by("goodput_class_bps", *played.columns)
+            .agg(pl.col("policed").any())
+            .with_columns(pl.lit(SCALE, pl.Int64).alias("weight"), (pl.col("rebuffering_ratio") > 0).alias("stalled"))
+        )
+
+    def sums(
+        self, keys: list[str], parts: dict[str, tuple[str, bool | None, str | None]], shares: dict[str, tuple[str, str]]
+    ) -> Iterator[dict[str, Any]]:
+        import polars as pl
+
         clients = (
             self._rows.group_by([*keys, "client_address"])
-            .agg(*[part.sum().alias(name) for name, part in parts.items()], pl.len().alias("sampled_segments"))
+            .agg(*[_part(*part).sum().alias(name) for name, part in parts.items()], pl.len().alias("sampled_segments"))
             .collect(engine="streaming")
         )
         columns = []
-        for name, (part_name, whole_name) in SHARES.items():
+        for name, (part_name, whole_name) in shares.items():
             part, whole = pl.col(part_name).cast(pl.Int128), pl.col(whole_name).cast(pl.Int128)
             terms = [(whole > 0), part, whole, part * part, part * whole, whole * whole]
             columns += [term.sum().alias(f"{name} {field}") for field, term in zip(Sums._fields, terms, strict=True)]
@@ -60,7 +76,7 @@ class LocalRows:
             *columns,
         )
         for group in groups.rename({"whole": "all"}).iter_rows(named=True):
-            yield group | {name: Sums(*(group[f"{name} {field}"] for field in Sums._fields)) for name in SHARES}
+            yield group | {name: Sums(*(group[f"{name} {field}"] for field in Sums._fields)) for name in shares}
 
     def traits(self) -> pl.DataFrame:
         import polars as pl
@@ -78,11 +94,13 @@ class LocalRows:
         )
         return table.collect(engine="streaming")
 
-    def quantiles(self, key: str) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
+    def quantiles(
+        self, key: str, measures: dict[str, tuple[bool, str]]
+    ) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
         import polars as pl
 
         clients, values = {}, []
-        for name, (policed, column) in MEASURES.items():
+        for name, (policed, column) in measures.items():
             rows = self._rows.filter(pl.col("policed") == policed).select(key, "client_address", "weight", value=column)
             known = rows.drop_nulls().sort("value").collect(engine="streaming")
             for (group,), samples in known.group_by(key, maintain_order=True):
@@ -120,6 +138,14 @@ def _column(name: str) -> pl.Expr:
     return pl.col(name)
 
 
+def _part(column: str, policed: bool | None, mark: str | None) -> pl.Expr:
+    """A term of `_shares.PARTS`."""
+    term = _column(column)
+    if policed is not None:
+        term = term * (_column("policed") if policed else ~_column("policed"))
+    return term if mark is None else term * _column(mark)
+
+
 def _needed() -> list[pl.Expr]:
     import polars as pl
 
@@ -135,6 +161,9 @@ def _needed() -> list[pl.Expr]:
         region.alias("region"),
         *[pl.col(name).cast(kind) for name, kind in key_types().items() if name != "region"],
         "client_address",
+        _column("receiver_port").cast(pl.Int64).alias("client_port"),
+        _column("start_s").dt.timestamp("us").alias("sent_us"),
+        "detector",
         "pattern",
         pl.col("policed_any").alias("policed"),
         (pl.col("limit_rate_high_bps") <= KNOWN * pl.col("limit_rate_low_bps")).alias("rate_known"),

@@ -53,10 +53,11 @@ def _share(pattern: str) -> str:
 
 
 def policed_networks(networks: pl.DataFrame) -> list[int]:
-    """The systems where policers are prevalent, for sure enough to speak of their rates."""
+    """The systems where policers are prevalent, for sure enough to speak of their rates: there are some even at the interval's low end."""
     import polars as pl
 
-    found = networks.filter(pl.col("policed_share") >= PREVALENT, pl.col("client_asn").is_not_null())
+    share, low = (pl.coalesce(f"prevalence{end}", f"policed_share{end}") for end in ("", "_low"))
+    found = networks.filter(share >= PREVALENT, low > 0, pl.col("client_asn").is_not_null())
     numbers: list[int] = found["client_asn"].to_list()
     return numbers
 

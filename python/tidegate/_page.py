@@ -34,8 +34,14 @@ _STYLE = (
     "td:first-child,th:first-child{text-align:left}svg{margin:1em 1em 0 0}.wide{overflow-x:auto}summary{cursor:pointer}"
 )
 _NOTE = (
-    "Shares and loss rates have intervals of 95 %, which count clients. A value is missing where there "
-    "are too few clients to say anything. Lossy segments have 15 losses or more. Only data that servers sent counts."
+    "Shares and loss rates have intervals of 95 %, which count clients. The policed share is that of segments which the detector "
+    "judged policed. The prevalence is what it says of the truth: it is corrected for the detector's errors, and its interval "
+    "counts them too. A value is missing where there are too few clients to say anything. Lossy segments have 15 losses or more. Only data that servers sent counts."
+)
+
+_PLAYBACKS = (
+    "By the goodput of one of their segments (within 15 %), as their players report. A playback counts as policed if such a segment "
+    "was judged policed. Pictures begin at the share of playbacks that never rebuffered."
 )
 
 
@@ -49,6 +55,8 @@ def page(report: Report) -> str:
         "Where policers are prevalent": _sections(report),
         "Countries": _table(report.countries),
     }
+    if report.playbacks is not None and report.rebuffering is not None:
+        parts["Playbacks"] = _playbacks(report.playbacks, report.rebuffering)
     body = "".join(f"<h2>{escape(title)}</h2>{part}" for title, part in parts.items() if part)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tidegate: report</title>'
@@ -68,9 +76,23 @@ def _sections(report: Report) -> str:
         rates = _table(report.clusters.filter(report.clusters["client_asn"] == asn).drop("client_asn"))
         hours = _hours(report.network_hours.filter(report.network_hours["client_asn"] == asn), "Hours of the day (UTC)")
         name = escape(f"AS{asn} {network['client_organisation'] or ''}".strip())
-        share = f"{100 * network['policed_share']:.1f} % of segments policed"
+        prevalence = network["policed_share"] if network["prevalence"] is None else network["prevalence"]
+        share = f"{100 * prevalence:.1f} % of segments policed"
         parts.append(f"<details><summary>{name}: {share}</summary>{rates}{pictures}{hours}</details>")
     return "".join(parts)
+
+
+def _playbacks(playbacks: pl.DataFrame, rebuffering: pl.DataFrame) -> str:
+    """Figure 9: for each goodput, the rebuffering ratios of policed playbacks and of others."""
+    import polars as pl
+
+    names = {"rebuffering_ratio_policed": "policed", "rebuffering_ratio_not_policed": "not policed"}
+    pictures = ""
+    for (rate,), of in rebuffering.group_by("goodput_class_bps", maintain_order=True):
+        ratios = of.filter(of["measure"].is_in(list(names)))
+        lines = ratios.with_columns(pl.col("measure").replace(names).alias("which"), measure=pl.lit("ratio"))
+        pictures += curves(lines, "which", "ratio", f"Time rebuffering over time watching, at {rate / 1e6:g} Mbit/s")
+    return f"<p>{escape(_PLAYBACKS)}</p>{_table(playbacks)}{pictures}"
 
 
 def _hours_of_regions(hours: pl.DataFrame) -> str:
@@ -88,7 +110,7 @@ def _cell(row: dict[str, object], name: str) -> str:
     value = row[name]
     if value is None:
         return ""
-    if isinstance(value, float) and ("share" in name or "loss_rate" in name):
+    if isinstance(value, float) and any(kind in name for kind in ("share", "prevalence", "loss_rate")):
         low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
         interval = f" ({100 * low:.1f} to {100 * high:.1f})" if isinstance(low, float) and isinstance(high, float) else ""
         return f"{100 * value:.1f} %{interval}"

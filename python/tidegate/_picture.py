@@ -38,7 +38,7 @@ def curves(distributions: pl.DataFrame, key: str, measure: str, title: str) -> s
             f"{across(value):.1f},{_up(share):.1f}" for share, value in rows.select("quantile", "value").iter_rows()
         )
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        if key == "region":
+        if key != "client_asn":
             y = _up(1) + 12 * (number + 1)
             parts.append(f'<text x="{_MARGIN + 6}" y="{y}" fill="{colour}">{escape(str(group))}</text>')
     return _framed(title, [_text(_MARGIN - 6, _up(1) + 4, "1", "end"), _text(_MARGIN - 6, _up(0), "0", "end"), *parts])

@@ -10,20 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._distributions import distributions
+from . import _playback
+from ._distributions import MEASURES, distributions
 from ._local import LocalRows
+from ._misjudged import ERRORS, Tested
 from ._networks import clusters, policed_networks, spreads, traits
 from ._rows import Rows, key_types
-from ._shares import shares
+from ._shares import PARTS, SHARES, shares
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 @dataclass(frozen=True)
 class Report:
     """Tables as polars data frames. A value is missing where there are too few samples to say anything."""
 
-    #: Table 2: by region, the share of policed segments among the lossy and among all, with loss rates.
+    #: Table 2: by region, the share of policed segments among the lossy and among all, with loss rates. `policed_share` is that
+    #: of segments that were judged policed, and `prevalence` what it says of the truth, given how often the detector errs.
     regions: pl.DataFrame
     #: The same by country.
     countries: pl.DataFrame
@@ -39,10 +43,15 @@ class Report:
     hours: pl.DataFrame
     #: The same by autonomous system.
     network_hours: pl.DataFrame
+    #: By the goodput of a segment in bit/s (±15 %), if a log of playbacks is given: which share of them rebuffered. [Flach16 §4.3]
+    playbacks: pl.DataFrame | None = None
+    #: Figure 9: quantiles of the rebuffering ratio of these playbacks, and of the time until they began.
+    rebuffering: pl.DataFrame | None = None
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """All tables by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: table for name, table in tables.items() if table is not None}
 
     def __str__(self) -> str:
         from . import _summary
@@ -68,12 +77,25 @@ class Report:
 
 
 def report(
-    dataset: str | os.PathLike[str], *, since: str | None = None, until: str | None = None, least_clients: int = 20
+    dataset: str | os.PathLike[str],
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    least_clients: int = 20,
+    detector_errors: Tested | None = None,
+    playback: str | os.PathLike[str] | pl.DataFrame | None = None,
 ) -> Report:
     """Sums up a dataset of `tidegate detect --dataset`.
 
     `since` and `until` bound the dates, such as "2026-11-22"; both days count. Of groups with fewer than `least_clients`
     clients only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
+
+    `detector_errors` says how often the detector errs. By default, it is what was measured of the detector `tidegate` where the server
+    sends. Nothing was measured of others, so that the columns `prevalence…` are missing without `detector_errors`.
+
+    `playback` is a log of players: CSV (`.csv`), Parquet, or a data frame. A row is a playback: `client_address` (or a prefix,
+    if the captures have prefixes), `start_s` (time, or seconds since 1970), `join_s` (from there to the first picture),
+    `rebuffer_s` and `watch_s` (time spent rebuffering and watching), and if it is known `client_port`. A segment belongs to the playbacks of its client during which it began.
     """
     import polars as pl
 
@@ -82,33 +104,40 @@ def report(
         rows = rows.where(pl.col("date") >= since)
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
-    return tables_of(rows, least_clients)
+    return tables_of(rows, least_clients, detector_errors, None if playback is None else rows.playbacks(playback))
 
 
-def tables_of(rows: Rows, least: int) -> Report:
+def tables_of(rows: Rows, least: int, errors: Tested | None, playbacks: Rows | None) -> Report:
     """The tables, whichever engine has the rows."""
-    networks = shares_by(rows, ["client_asn", "client_organisation"], least)
+    if errors is None:
+        detectors = rows.detectors()
+        errors = ERRORS.get(detectors.pop()) if len(detectors) == 1 else None
+    networks = shares_by(rows, ["client_asn", "client_organisation"], least, errors)
     prevalent = policed_networks(networks)
     inside = rows.of_networks(prevalent)
     for table in (traits(rows), spreads(rows, prevalent, least)):
         networks = networks.join(table, on="client_asn", how="left", nulls_equal=True)
     kinds = key_types()
+    viewed = (None, None) if playbacks is None else _playback.tables(playbacks, least)
     return Report(
-        regions=shares_by(rows, ["region"], least),
-        countries=shares_by(rows, ["client_country"], least),
+        regions=shares_by(rows, ["region"], least, errors),
+        countries=shares_by(rows, ["client_country"], least, errors),
         networks=networks,
         clusters=clusters(inside, least),
-        distributions=distributions(rows, "region", kinds["region"], least),
-        network_distributions=distributions(inside, "client_asn", kinds["client_asn"], least),
-        hours=shares_by(rows, ["region", "hour"], least).sort("region", "hour"),
-        network_hours=shares_by(rows, ["client_asn", "hour"], least).sort("client_asn", "hour"),
+        distributions=distributions(rows, "region", kinds["region"], least, MEASURES),
+        network_distributions=distributions(inside, "client_asn", kinds["client_asn"], least, MEASURES),
+        hours=shares_by(rows, ["region", "hour"], least, errors).sort("region", "hour"),
+        network_hours=shares_by(rows, ["client_asn", "hour"], least, errors).sort("client_asn", "hour"),
+        playbacks=viewed[0],
+        rebuffering=viewed[1],
     )
 
 
-def shares_by(rows: Rows, keys: list[str], least: int) -> pl.DataFrame:
+def shares_by(rows: Rows, keys: list[str], least: int, errors: Tested | None = None) -> pl.DataFrame:
     """Shares and loss rates by these keys."""
     kinds = key_types()
-    return shares(rows.sums(keys), {key: kinds[key] for key in keys}, least)
+    corrected = {"prevalence": ("policed_share", errors)}
+    return shares(rows.sums(keys, PARTS, SHARES), {key: kinds[key] for key in keys}, least, SHARES, corrected)
 
 
 def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
@@ -120,4 +149,4 @@ def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
         raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
     if not any(segments.rglob("*.parquet")):
         raise ValueError(f"{dataset}: the dataset has no rows")
-    return LocalRows(pl.scan_parquet(segments / "**" / "*.parquet", hive_partitioning=True, try_parse_hive_dates=False))
+    return LocalRows.of_dataset(pl.scan_parquet(segments / "**" / "*.parquet", hive_partitioning=True, try_parse_hive_dates=False))

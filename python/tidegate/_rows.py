@@ -39,16 +39,26 @@ def key_types() -> dict[str, pl.DataType]:
 class Rows(Protocol):
     """Data that servers sent. What the methods give is exact, so that every engine gives the same."""
 
+    def detectors(self) -> set[str]:
+        """Those that judged the segments."""
+
     def of_networks(self, numbers: list[int]) -> Self:
         """Those of these autonomous systems."""
 
-    def sums(self, keys: list[str]) -> Iterable[dict[str, Any]]:
-        """By these keys: `clients`, `sampled_segments`, `all` (weights), and the `Sums` of each share."""
+    def playbacks(self, log: Any) -> Self:
+        """Playbacks of a log of players, as rows: one for each class of goodput that their segments had. See `_playback`."""
+
+    def sums(
+        self, keys: list[str], parts: dict[str, tuple[str, bool | None, str | None]], shares: dict[str, tuple[str, str]]
+    ) -> Iterable[dict[str, Any]]:
+        """By these keys: `clients`, `sampled_segments`, `all` (weights), and the `Sums` of each share, which are made of these parts."""
 
     def traits(self) -> pl.DataFrame:
         """By autonomous system: the country of most segments, medians, and weights of policed segments."""
 
-    def quantiles(self, key: str) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
+    def quantiles(
+        self, key: str, measures: dict[str, tuple[bool, str]]
+    ) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
         """By key and measure: how many clients there are; and the values with the steps that they reach. No key is missing."""
 
     def clusters(self, least: int) -> pl.DataFrame:

@@ -9,13 +9,23 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._misjudged import Z95, Tested, prevalence
+
 if TYPE_CHECKING:
     import polars as pl
 
-#: The quantile of the normal distribution for intervals of 95 %.
-Z95 = 1.959964
 #: Weights are multiples of a ten-millionth.
 SCALE = 10**7
+#: What is summed up: a column, of policed segments, of others or of both, and of those with a mark only.
+PARTS: dict[str, tuple[str, bool | None, str | None]] = {
+    "all": ("weight", None, None),
+    "lossy": ("weight", None, "lossy"),
+    "policed": ("weight", True, None),
+    "policed_lossy": ("weight", True, "lossy"),
+    "unpoliced": ("weight", False, None),
+    "lost_policed": ("weighted_loss", True, None),
+    "lost_unpoliced": ("weighted_loss", False, None),
+}
 #: Each share, or mean of values from 0 to 1: the sum over a part, and that over the whole.
 SHARES = {
     "policed_share_of_lossy": ("policed_lossy", "lossy"),
@@ -37,37 +47,59 @@ class Sums(NamedTuple):
     whole_whole: int
 
 
-def shares(groups: Iterable[dict[str, Any]], keys: dict[str, pl.DataType], least: int) -> pl.DataFrame:
-    """Shares of policed segments and mean loss rates, with intervals. Each group has the `Sums` of each share by its name."""
+def shares(
+    groups: Iterable[dict[str, Any]],
+    keys: dict[str, pl.DataType],
+    least: int,
+    names: Iterable[str],
+    prevalences: dict[str, tuple[str, Tested | None]],
+) -> pl.DataFrame:
+    """These shares, with intervals. Each group has the `Sums` of each share by its name.
+
+    `prevalences` names shares to correct for the detector's errors. The results are missing where these are not known.
+    """
     import polars as pl
 
     rows = []
     for group in groups:
         row = {name: group[name] for name in [*keys, "clients", "sampled_segments"]}
         row["segments"] = (group["all"] + SCALE // 2) // SCALE
-        for name in SHARES:
+        for name in names:
             sums: Sums = group[name]
             told = interval(sums) if sums.clients >= least else (None, None, None)
-            row[name], row[f"{name}_low"], row[f"{name}_high"] = told
+            row |= _with_ends(name, told)
+        for name, (judged, tested) in prevalences.items():
+            sums = group[judged]
+            if tested is not None and sums.clients >= least:
+                row |= _with_ends(name, prevalence(sums.part / sums.whole, samples(sums), tested))
         rows.append(row)
-    intervals = [f"{name}{end}" for name in SHARES for end in ("", "_low", "_high")]
+    intervals = [part for name in [*prevalences, *names] for part in _with_ends(name, (None, None, None))]
     counts = {"clients": pl.UInt32, "sampled_segments": pl.UInt32, "segments": pl.UInt64}
     table = pl.DataFrame(rows, schema={**keys, **counts, **dict.fromkeys(intervals, pl.Float64)})
     return table.sort("segments", *keys, descending=[True] + [False] * len(keys))
 
 
-def interval(sums: Sums) -> tuple[float, float, float]:
-    """A share, or a mean of values from 0 to 1, with its interval of 95 %.
+def _with_ends(name: str, told: tuple[float | None, float | None, float | None]) -> dict[str, float | None]:
+    """A value with its interval, as columns."""
+    return dict(zip((name, f"{name}_low", f"{name}_high"), told, strict=True))
 
-    The variance is that of a ratio of sums over clusters (Cochran, Sampling Techniques, 3rd edition, 6.3 and 9A). It gives the
-    number of independent samples that would have it, and this number the interval of Wilson, which also suits 0 and 1.
+
+def interval(sums: Sums) -> tuple[float, float, float]:
+    """A share, or a mean of values from 0 to 1, with its interval of 95 %, which is Wilson's: it also suits 0 and 1."""
+    share, many = sums.part / sums.whole, samples(sums)
+    middle = (share + Z95**2 / (2 * many)) / (1 + Z95**2 / many)
+    half = Z95 / (1 + Z95**2 / many) * sqrt(share * (1 - share) / many + Z95**2 / (4 * many**2))
+    return share, max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def samples(sums: Sums) -> float:
+    """The number of independent samples that would have the variance of the share.
+
+    This variance is that of a ratio of sums over clusters (Cochran, Sampling Techniques, 3rd edition, 6.3 and 9A).
     """
     clients, part, whole, part_part, part_whole, whole_whole = sums
     share = part / whole
     # The sum over clients of (part - share * whole)², times the square of the whole: exact, as nothing was divided yet.
     squares = part_part * whole**2 - 2 * part * whole * part_whole + part**2 * whole_whole
     variance = clients * squares / ((clients - 1) * whole**4) if clients > 1 else 0
-    samples = share * (1 - share) / variance if variance > 0 else clients
-    middle = (share + Z95**2 / (2 * samples)) / (1 + Z95**2 / samples)
-    half = Z95 / (1 + Z95**2 / samples) * sqrt(share * (1 - share) / samples + Z95**2 / (4 * samples**2))
-    return share, max(middle - half, 0.0), min(middle + half, 1.0)
+    return share * (1 - share) / variance if variance > 0 else clients

@@ -26,7 +26,31 @@ def summary(report: Report) -> str:
     plans = [", ".join(rates.get(asn, [])) for asn in shown["client_asn"].to_list()]
     regions = _lines("REGION", report.regions["region"].to_list(), report.regions)
     networks = _lines("AS", names, shown, ("POLICING RATES, MBIT/S", plans))
-    return f"{regions}\n\n{networks}"
+    parts = [regions, networks]
+    if report.playbacks is not None and report.rebuffering is not None:
+        parts.append(_viewed(report.playbacks, report.rebuffering))
+    return "\n\n".join(parts)
+
+
+def _viewed(playbacks: pl.DataFrame, rebuffering: pl.DataFrame) -> str:
+    """Figure 9: which share of playbacks rebuffered, and for which share of the time they watched, in the 90th percentile."""
+    high = {(row["goodput_class_bps"], row["measure"]): row["value"] for row in rebuffering.iter_rows(named=True) if row["quantile"] == 0.9}
+    classes = playbacks["goodput_class_bps"].to_list()
+
+    def ratios(measure: str) -> list[str]:
+        return [f"{100 * high[rate, measure]:.1f} %" if (rate, measure) in high else "-" for rate in classes]
+
+    return _aligned(
+        [
+            ["PLAYBACKS AT", *[f"{rate / 1e6:g} Mbit/s" for rate in classes]],
+            ["CLIENTS", *[f"{count:,}" for count in playbacks["clients"]]],
+            ["PLAYBACKS", *[f"{count:,}" for count in playbacks["playbacks"]]],
+            ["REBUFFERED IF POLICED", *_shares(playbacks, "rebuffering_share_policed")],
+            ["IF NOT", *_shares(playbacks, "rebuffering_share_not_policed")],
+            ["RATIO (90TH) IF POLICED", *ratios("rebuffering_ratio_policed")],
+            ["IF NOT", *ratios("rebuffering_ratio_not_policed")],
+        ]
+    )
 
 
 def _lines(kind: str, names: list[str], table: pl.DataFrame, last: tuple[str, list[str]] | None = None) -> str:
@@ -34,13 +58,18 @@ def _lines(kind: str, names: list[str], table: pl.DataFrame, last: tuple[str, li
         [kind, *names],
         ["CLIENTS", *[f"{count:,}" for count in table["clients"]]],
         ["SEGMENTS", *[f"{count:,}" for count in table["segments"]]],
-        ["POLICED OF LOSSY", *_shares(table, "policed_share_of_lossy")],
-        ["POLICED OF ALL", *_shares(table, "policed_share")],
+        ["POLICED", *_shares(table, "prevalence")],
+        ["JUDGED SO OF ALL", *_shares(table, "policed_share")],
+        ["OF LOSSY", *_shares(table, "policed_share_of_lossy")],
         ["LOSS IF POLICED", *_shares(table, "loss_rate_policed")],
         ["LOSS IF NOT", *_shares(table, "loss_rate_not_policed")],
     ]
     if last is not None:
         columns.append([last[0], *last[1]])
+    return _aligned(columns)
+
+
+def _aligned(columns: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in columns]
     rows = zip(*columns, strict=True)
     aligned = (

@@ -29,8 +29,6 @@ COUNTRIES = {
 }
 #: A client's access line, unless a limiter is slower.
 LINE = "50mbit"
-#: Segments that the detector judges wrongly, at most. Intervals are of the choice of clients, and do not count these.
-MISJUDGED = 0.005
 #: How far a reported rate may be from a plan's.
 CLOSE = 0.03
 #: The share of policed segments that the reported rates cover. Rare plans may be missing.
@@ -179,17 +177,17 @@ def build(found: list[Network], folder: Path, program: str, seed: int) -> Path:
 def compare(found: list[Network], report: tidegate.Report) -> list[str]:
     """Prints the truth beside the report. Returns what does not agree."""
     wrong = []
-    print("AS      country  clients  segments  policed   reported (95 %)           rates, Mbit/s    reported")
+    print("AS      country  clients  segments  policed   judged so   reported (95 %)           rates, Mbit/s    reported")
     for network in found:
         (row,) = report.networks.filter(pl.col("client_asn") == network.asn).to_dicts()
         truth = network.segments(network.policed) / network.segments(network.clients)
-        low, high = row["policed_share_low"], row["policed_share_high"]
+        low, high = row["prevalence_low"], row["prevalence_high"]
         rates = sorted(network.rates())
         clusters = report.clusters.filter(pl.col("client_asn") == network.asn)["rate_bps"].sort().to_list()
         shown = " ".join(f"{rate / 1e6:.3f}" for rate in clusters)
         print(
             f"{network.asn}   {network.country}      {row['clients']:>7}  {row['segments']:>8}   {100 * truth:5.1f} %   "
-            f"{100 * row['policed_share']:5.1f} % ({100 * low:4.1f} to {100 * high:4.1f} %)   "
+            f"{100 * row['policed_share']:7.2f} %   {100 * row['prevalence']:5.1f} % ({100 * low:4.1f} to {100 * high:4.1f} %)   "
             f"{' '.join(str(rate) for rate in rates):<15}  {shown}"
         )
         wrong += disagreements(network, row, truth, clusters)
@@ -202,7 +200,7 @@ def disagreements(network: Network, row: dict[str, Any], truth: float, clusters:
     expected = network.segments(network.clients)
     if abs(row["segments"] - expected) > max(1, 0.001 * expected):
         wrong.append(f"{row['segments']} segments")
-    if not row["policed_share_low"] - MISJUDGED <= truth <= row["policed_share_high"] + MISJUDGED:
+    if not row["prevalence_low"] <= truth <= row["prevalence_high"]:
         wrong.append(f"a share of {truth} is not in the interval")
     # A rate is reported as frames on the link, and set as packets: 1.2 % less with full packets.
     for rate in network.rates(COVERED):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .. import _native
+from .._misjudged import Tested
 from .._report import Report, tables_of
 from . import _types
 from ._rows import SparkRows
@@ -18,20 +19,31 @@ if TYPE_CHECKING:
 _NANOSECONDS = 1000
 
 
-def report(rows: DataFrame, *, least_clients: int = 20) -> Report:
+def report(
+    rows: DataFrame, *, least_clients: int = 20, detector_errors: Tested | None = None, playback: str | DataFrame | None = None
+) -> Report:
     """The tables of `tidegate.report`, of segments that `analyse` made or `dataset` reads: equal to the last digit.
 
     Spark adds up. The driver gets sums for each group, and the tables are polars data frames here too. The rows are read
-    once, and what the report needs of them is kept on the executors' disks meanwhile.
+    once, and what the report needs of them is kept on the executors' disks meanwhile. `playback` is a data frame, or the address
+    of CSV or Parquet files.
     """
     from pyspark import StorageLevel
 
     needed = SparkRows.of_dataset(rows)
     needed.rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return tables_of(needed, least_clients)
+        played = None if playback is None else needed.playbacks(_log(rows.sparkSession, playback))
+        return tables_of(needed, least_clients, detector_errors, played)
     finally:
         needed.rows.unpersist()
+
+
+def _log(spark: SparkSession, log: str | DataFrame) -> DataFrame:
+    if not isinstance(log, str):
+        return log
+    csv = log.endswith((".csv", ".csv.gz", ".csv.zst"))
+    return spark.read.csv(log, header=True) if csv else spark.read.parquet(log)
 
 
 def dataset(spark: SparkSession, folder: str) -> DataFrame:

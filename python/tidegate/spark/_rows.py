@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .._distributions import MEASURES, STEPS
+from .. import _playback
+from .._distributions import STEPS
 from .._networks import PATTERNS, cluster, spread
 from .._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
-from .._shares import SCALE, SHARES, Sums
+from .._shares import SCALE, Sums
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,31 +35,44 @@ class SparkRows:
         """Takes rows with the columns of a dataset."""
         return cls(rows.where("NOT from_client").selectExpr(*_needed()))
 
+    def detectors(self) -> set[str]:
+        return set(self.rows.select("detector").distinct().toArrow().column("detector").to_pylist())
+
     def of_networks(self, numbers: list[int]) -> SparkRows:
         from pyspark.sql import functions as f
 
         return SparkRows(self.rows.where(f.col("client_asn").isin(numbers)))
 
-    def sums(self, keys: list[str]) -> Iterator[dict[str, Any]]:
-        parts = {
-            "all": "sum(weight)",
-            "lossy": "sum(if(lossy, weight, 0))",
-            "policed": "sum(if(policed, weight, 0))",
-            "policed_lossy": "sum(if(policed AND lossy, weight, 0))",
-            "unpoliced": "sum(if(policed, 0, weight))",
-            "lost_policed": "sum(if(policed, weighted_loss, 0))",
-            "lost_unpoliced": "sum(if(policed, 0, weighted_loss))",
-        }
-        clients = self.rows.groupBy(*keys, "client_address").agg(*_named(parts), *_named({"sampled_segments": "count(*)"}))
+    def playbacks(self, log: DataFrame) -> SparkRows:
+        near = _playback.NEAR
+        classes = [f"WHEN abs(goodput_bps - {rate}) <= {near!r}D * {rate} THEN {rate}L" for rate in _playback.CLASSES]
+        segments = self.rows.selectExpr(
+            "client_address", "client_port", "sent_us", "policed", f"CASE {' '.join(classes)} END AS goodput_class_bps"
+        )
+        played = log.mapInArrow(_normal, ", ".join(f"{name} {kind}" for name, kind in _PLAYBACK.items()))
+        together = segments.where("goodput_class_bps IS NOT NULL").join(played, on="client_address").where(
+            "sent_us BETWEEN begin_us AND end_us AND (playback_port IS NULL OR playback_port = client_port)"
+        )
+        return SparkRows(
+            together.groupBy("goodput_class_bps", *_PLAYBACK)
+            .agg(*_named({"policed": "bool_or(policed)"}))
+            .selectExpr("*", f"{SCALE}L AS weight", "rebuffering_ratio > 0 AS stalled")
+        )
+
+    def sums(
+        self, keys: list[str], parts: dict[str, tuple[str, bool | None, str | None]], shares: dict[str, tuple[str, str]]
+    ) -> Iterator[dict[str, Any]]:
+        terms_of = {name: _part(*part) for name, part in parts.items()}
+        clients = self.rows.groupBy(*keys, "client_address").agg(*_named(terms_of), *_named({"sampled_segments": "count(*)"}))
         columns = {"clients": "count(*)", "sampled_segments": "sum(sampled_segments)", "whole": f"sum(cast(`all` AS {_EXACT}))"}
-        for name, (part_name, whole_name) in SHARES.items():
+        for name, (part_name, whole_name) in shares.items():
             part, whole = (f"cast(`{column}` AS DECIMAL(19, 0))" for column in (part_name, whole_name))
             products = [part, whole, f"{part} * {part}", f"{part} * {whole}", f"{whole} * {whole}"]
             terms = [f"count_if({whole} > 0)", *[f"sum({product})" for product in products]]
             columns |= {f"{name} {field}": f"cast({term} AS {_EXACT})" for field, term in zip(Sums._fields, terms, strict=True)}
         for group in clients.groupBy(*keys).agg(*_named(columns)).toArrow().to_pylist():
             numbers = {name: value if name in keys else int(value) for name, value in group.items()}
-            sums_of = {name: Sums(*(numbers[f"{name} {field}"] for field in Sums._fields)) for name in SHARES}
+            sums_of = {name: Sums(*(numbers[f"{name} {field}"] for field in Sums._fields)) for name in shares}
             yield numbers | sums_of | {"all": numbers["whole"]}
 
     def traits(self) -> pl.DataFrame:
@@ -79,12 +93,14 @@ class SparkRows:
             table = table.join(more, on="client_asn", how="left", nulls_equal=True)
         return table.with_columns(pl.col("client_asn").cast(key_types()["client_asn"]))
 
-    def quantiles(self, key: str) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
-        measures = {name: f"if({'policed' if policed else 'NOT policed'}, {column}, NULL)" for name, (policed, column) in MEASURES.items()}
+    def quantiles(
+        self, key: str, measures: dict[str, tuple[bool, str]]
+    ) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
+        values = {name: f"if({'policed' if policed else 'NOT policed'}, {column}, NULL)" for name, (policed, column) in measures.items()}
         rows = self.rows.where(f"{key} IS NOT NULL")
-        counted = _long(rows, key, measures).groupBy(key, "measure").agg(*_named({"clients": "count(DISTINCT client_address)"}))
+        counted = _long(rows, key, values).groupBy(key, "measure").agg(*_named({"clients": "count(DISTINCT client_address)"}))
         clients = {(row[key], row["measure"]): row["clients"] for row in counted.toArrow().to_pylist()}
-        found = _steps(rows, key, measures, list(STEPS)).toArrow().to_pylist()
+        found = _steps(rows, key, values, list(STEPS)).toArrow().to_pylist()
         return clients, [(row[key], row["measure"], row["step"], row["value"]) for row in found]
 
     def clusters(self, least: int) -> pl.DataFrame:
@@ -131,6 +147,9 @@ def _needed() -> list[str]:
         "cast(date AS STRING) AS date",
         "cast(hour AS BIGINT) AS hour",
         "client_address",
+        "cast(receiver_port AS BIGINT) AS client_port",
+        "unix_micros(start_s) AS sent_us",
+        "detector",
         "pattern",
         "policed_any AS policed",
         f"{high} <= {KNOWN!r}D * {low} AS rate_known",
@@ -140,6 +159,33 @@ def _needed() -> list[str]:
         f"if({policer} > 0, cast(capacity_bps AS DOUBLE) / {policer}, NULL) AS capacity_over_rate",
         *[f"cast({name} AS DOUBLE) AS {name}" for name in NUMBERS],
     ]
+
+
+#: Playbacks as `_playback.normal` gives them.
+_PLAYBACK = {
+    "client_address": "BINARY",
+    "playback_port": "BIGINT",
+    "begin_us": "BIGINT",
+    "end_us": "BIGINT",
+    "rebuffering_ratio": "DOUBLE",
+    "join_s": "DOUBLE",
+}
+
+
+def _normal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import polars as pl
+
+    for batch in batches:
+        log = pl.from_arrow(batch)
+        assert isinstance(log, pl.DataFrame)
+        yield from _playback.normal(log).select(*_PLAYBACK).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+
+
+def _part(column: str, policed: bool | None, mark: str | None) -> str:
+    """A term of `_shares.PARTS`."""
+    which = [] if policed is None else ["policed" if policed else "NOT policed"]
+    tests = " AND ".join([*which, *([] if mark is None else [mark])])
+    return f"sum(if({tests}, {column}, 0))" if tests else f"sum({column})"
 
 
 def _named(terms: dict[str, str]) -> list[Column]:
