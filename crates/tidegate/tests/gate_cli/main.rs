@@ -1,6 +1,7 @@
 //! The gate as an operator uses it: commands, daemon and API over the kernel, in a separate network
 //! namespace and BPF file system.
 
+mod leases;
 mod radius;
 
 use std::fs;
