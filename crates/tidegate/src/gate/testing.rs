@@ -14,7 +14,9 @@ use tidegate_gate::flow::{Flow, Way};
 use tidegate_gate::line::{Line, Segments, TripSummary};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::quality::Requirement;
-use tidegate_gate::reading::{Felt, InterfaceStatus, Limit, Overview, Reading, Roster, Subscriber};
+use tidegate_gate::reading::{
+    Felt, InterfaceStatus, Limit, NodeStatus, Overview, Reading, Roster, Subscriber,
+};
 use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
@@ -141,6 +143,8 @@ pub struct Fake {
     pub roster: Arc<Roster>,
     /// Bytes that were counted for the subscriber at this index of the roster.
     pub bytes: fn(usize) -> u64,
+    /// Nodes of its network.
+    pub nodes: Vec<NodeStatus>,
     /// Whether it only counts.
     pub shadow: bool,
     /// The result of reloads.
@@ -153,6 +157,7 @@ impl Fake {
             roster: Arc::new(roster(subscribers)),
             bytes: |index| 1_000_000 * (index as u64 + 1),
             shadow: false,
+            nodes: Vec::new(),
             reload: Ok(Report {
                 unchanged: subscribers as usize,
                 ..Report::default()
@@ -182,7 +187,7 @@ impl Control for Fake {
                 attached: true,
                 renamed: None,
             }],
-            nodes: Vec::new(),
+            nodes: self.nodes.clone(),
             plans: 2,
             shadow: self.shadow,
             events: None,

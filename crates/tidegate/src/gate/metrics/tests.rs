@@ -1,3 +1,7 @@
+use tidegate_gate::PerDirection;
+use tidegate_gate::reading::NodeStatus;
+use tidegate_gate::table::NodeState;
+
 use super::*;
 use crate::gate::testing::Fake;
 
@@ -73,6 +77,18 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
     assert!(text.contains(total));
 }
 
+/// A gate that is followed, and asked so many seconds ago.
+fn pair(asked_s: Option<f64>) -> PairJson {
+    PairJson {
+        peer: "192.0.2.2:9642".into(),
+        age_s: Some(1.5),
+        follows_s: Some(90.0),
+        asked_s,
+        unknown_limiters: 3,
+        error: None,
+    }
+}
+
 #[test]
 fn the_other_gate_of_a_pair_and_what_is_saved_have_metrics() {
     let bounds = Bounds {
@@ -82,15 +98,8 @@ fn the_other_gate_of_a_pair_and_what_is_saved_have_metrics() {
     let mut fake = Fake::new(2);
     let roster = std::sync::Arc::make_mut(&mut fake.roster);
     roster.subscribers[1].limits.down.boost = 10_000_000;
-    let pair = PairJson {
-        peer: "192.0.2.2:9642".into(),
-        age_s: Some(1.5),
-        follows_s: Some(90.0),
-        asked_s: None,
-        unknown_limiters: 3,
-        error: None,
-    };
-    let text = scrape(&SharedGate::new(Box::new(fake)), bounds, Some(pair)).expect("metrics");
+    let gate = SharedGate::new(Box::new(fake));
+    let text = scrape(&gate, bounds, Some(pair(None))).expect("metrics");
     for line in [
         r#"tidegate_gate_pair_follows{peer="192.0.2.2:9642"} 1"#,
         r#"tidegate_gate_pair_age_seconds{peer="192.0.2.2:9642"} 1.5"#,
@@ -153,7 +162,18 @@ fn the_dashboard_asks_for_metrics_that_are_there() {
         subscribers: 10,
         queues: 1,
     };
-    let text = scrape(&gate(2), bounds, None).expect("metrics");
+    let mut fake = Fake::new(2);
+    fake.nodes.push(NodeStatus {
+        name: "site".into(),
+        parent: None,
+        capacity: PerDirection {
+            down: 100_000_000,
+            up: 50_000_000,
+        },
+        state: PerDirection::new(|_| NodeState::default()),
+    });
+    let gate = SharedGate::new(Box::new(fake));
+    let text = scrape(&gate, bounds, Some(pair(Some(0.2)))).expect("metrics");
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().expect("panels") {
         for target in panel["targets"].as_array().expect("targets") {
