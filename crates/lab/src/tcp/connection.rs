@@ -174,8 +174,9 @@ impl Connection {
     }
 
     fn on_established(&mut self, now: Nanos, segment: &Segment) {
-        // It acknowledges something that was not sent, so nothing in it counts: Linux drops it, RFC 9293 §3.10.7.4.
-        if !segment.syn && segment.ack > self.sender.next_seq() {
+        // Nothing else in it counts. Linux answers only one in half a second, which would matter to attacks alone.
+        if !segment.syn && !self.sender.accepts(segment.ack) {
+            self.receiver.demand_ack();
             return;
         }
         if !segment.syn {

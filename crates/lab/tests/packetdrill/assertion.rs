@@ -31,6 +31,9 @@ pub fn check(code: &str, info: Info<'_>, names: &mut Names) -> Result<(), Doubt>
                 let values = values(claim, info, names);
                 return Err(Doubt::False(format!("{claim}: here {values}")));
             }
+        } else if let Some((name, value)) = statement.split_once(" += ") {
+            let value = term(name, info, names)? + term(value, info, names)?;
+            names.insert(name.trim().to_owned(), value);
         } else if let Some((name, value)) = statement.split_once(" = ") {
             let value = term(value, info, names)?;
             names.insert(name.trim().to_owned(), value);

@@ -103,6 +103,14 @@ pub fn play<H: Host>(text: &str, start: impl FnOnce(&Script) -> Result<H, String
         Ok(started) => started,
         Err(what) => return End::NotApplicable(what),
     };
+    // Whether a script applies does not depend on how far it gets.
+    for event in &script.events {
+        if let Action::Call(name, arguments, result) = &event.action
+            && let Err(Trouble::NotThere(what)) = call(name, arguments, result)
+        {
+            return End::NotApplicable(what);
+        }
+    }
     let mut player = Player {
         host,
         tolerance: script.tolerance * 1000,

@@ -428,6 +428,11 @@ impl Sender {
         self.fin_sent && self.una == self.next
     }
 
+    /// Whether an acknowledgement is of data that was sent, and not older than a window: RFC 5961 §5.2.
+    pub(super) fn accepts(&self, ack: u64) -> bool {
+        ack <= self.next && ack + u64::from(self.max_window) >= self.una
+    }
+
     /// First sequence number that was never sent.
     pub(super) fn next_seq(&self) -> u64 {
         self.next

@@ -1,10 +1,10 @@
 //! Limits at both ends: a receiver that reads slowly, a send buffer, and a threshold known beforehand.
 
-use tidegate_limiter::{Nanos, Rate};
+use tidegate_limiter::{Bytes, Nanos, Rate};
 
 use super::pipe::{Pipe, RTT, clean, reno};
 use crate::SECOND;
-use crate::tcp::TcpConfig;
+use crate::tcp::{Segment, TcpConfig};
 
 /// 1 Mbit/s in blocks of 20 kB, one each 160 ms. The window of 40 kB closes, probes do not end that, and
 /// what arrives is what was read.
@@ -66,4 +66,35 @@ fn a_known_threshold_ends_slow_start_before_anything_is_lost() {
         rounds[((sent.at as Nanos) / RTT) as usize] += 1;
     }
     assert_eq!(rounds[..5], [0, 10, 20, 21, 22]);
+}
+
+/// RFC 5961 §5.2: an acknowledgement of data that was not sent, or of data older than a window, is answered, and nothing
+/// else in the segment counts.
+#[test]
+fn what_acknowledges_too_much_or_too_little_is_answered() {
+    let config = TcpConfig {
+        receive_window: 40_000,
+        ..reno()
+    };
+    let mut pipe = Pipe::new(&config, clean);
+    pipe.server.write(0, Bytes::new(100_000));
+    pipe.run(SECOND, |pipe| pipe.server.acked() == 100_000);
+    let last = pipe.acks().last().expect("an acknowledgement").segment;
+    let answer = |pipe: &mut Pipe<_>, ack| {
+        let segment = Segment {
+            ack,
+            payload: 1000,
+            window: 20_000,
+            ..last
+        };
+        pipe.server.on_segment(pipe.now, &segment);
+        let answer = pipe.server.poll_transmit(pipe.now);
+        (
+            answer.map(|answer| (answer.payload, answer.ack)),
+            pipe.server.received(),
+        )
+    };
+    assert_eq!(answer(&mut pipe, 200_001), (Some((0, 1)), 0));
+    assert_eq!(answer(&mut pipe, 0), (Some((0, 1)), 0));
+    assert_eq!(answer(&mut pipe, 100_001).1, 1000);
 }
