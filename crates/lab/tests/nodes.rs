@@ -7,11 +7,11 @@ use tidegate_lab::plan::Plan;
 use tidegate_lab::scenario::{Run, Scenario};
 
 /// The plan of a scenario whose aggregates are simulated together.
-fn together(text: &str) -> Plan {
+fn together(text: &str, seed: u64) -> Plan {
     let scenario = Scenario::parse(text).unwrap();
     let run = Run {
         point: 0,
-        seed: 1,
+        seed,
         taps: false,
     };
     let mut groups = scenario.groups(run).unwrap();
@@ -34,7 +34,7 @@ fn plan(subscribers: &[(u64, usize)], nodes: &[(u64, Option<usize>)], flows: &st
              [[element]]\nname = \"gate{number}\"\nkind = \"bc-pqp\"\nrate = \"{rate}mbit\"\nnode = \"n{node}\"\n"
         );
     }
-    together(&(text + flows))
+    together(&(text + flows), 1)
 }
 
 /// The flows of a subscriber.
@@ -126,16 +126,25 @@ fn what_some_leave_goes_to_the_others_at_two_levels() {
 #[test]
 fn the_example_shares_as_the_gate_in_the_kernel_does() {
     let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == "nodes").unwrap();
-    let plan = together(&text.replacen("duration", "window = \"100ms\"\nduration", 1));
-    let found = rates(&plan, &[(5, 12), (18, 36)]);
+    let text = text.replacen("duration", "window = \"100ms\"\nduration", 1);
+    // Means of several draws of starts and round trips.
+    let mut found = [vec![0.0; 4], vec![0.0; 4]];
+    for seed in 1..=8 {
+        let drawn = rates(&together(&text, seed), &[(5, 12), (18, 36)]);
+        for (sums, (drawn, _)) in found.iter_mut().zip(drawn) {
+            sums.iter_mut()
+                .zip(drawn)
+                .for_each(|(sum, rate)| *sum += rate / 8.0);
+        }
+    }
     // The site is full, and its access points are not.
     let level = 50.0 / 90.0;
     let wanted = [40.0 * level, 20.0 * level, 30.0 * level];
-    holds(&found[0].0[..3], &wanted, 0.06, 0.03);
-    assert!(found[0].0[3] < 1e-9, "{found:?}");
+    holds(&found[0][..3], &wanted, 0.06, 0.03);
+    assert!(found[0][3] < 1e-9, "{found:?}");
     // Another one comes: its access point is full, and what that leaves of the site goes to the other.
     let (east, west) = (28.0 / 60.0, 22.0 / 90.0);
     let wanted = [40.0 * east, 20.0 * east, 30.0 * west, 60.0 * west];
     // Two full nodes above each other keep 95 % busy here.
-    holds(&found[1].0, &wanted, 0.08, 0.06);
+    holds(&found[1], &wanted, 0.08, 0.06);
 }
