@@ -162,7 +162,9 @@ study:
 	@packaging/setup test
 	$(CARGO) build --release --locked --package tidegate
 	@if [ "$$(id -u)" -eq 0 ]; then \
-		$(CARGO) run --release --locked --package tidegate-studies --bin gate-beside-the-kernel; \
+		$(CARGO) run --release --locked --package tidegate-studies --bin gate-beside-the-kernel && \
+		echo '== two forms of burst control, with the kernel'"'"'s TCP over the gate (in real time; half an hour)' && \
+		$(CARGO) run --release --locked --package tidegate-studies --bin burst-control -- --kernel; \
 	else \
 		echo '== SKIPPED: needs root'; \
 	fi

@@ -65,13 +65,13 @@ pub struct Report {
 
 /// Options of the studies in virtual time.
 #[derive(Parser)]
-struct Args {
+pub struct Options {
     /// Fail if the table is not what is committed in the study's folder
     #[arg(long)]
     check: bool,
     /// Write table and pictures into the study's folder
     #[arg(long)]
-    update: bool,
+    pub update: bool,
     /// Run all of a study that is a sample otherwise, and only print it
     #[arg(long, conflicts_with_all = ["check", "update"])]
     full: bool,
@@ -86,9 +86,22 @@ pub fn main(name: &str, run: impl FnOnce() -> Result<Report>) -> ExitCode {
 
 /// The same for a study that is a sample, unless `run` runs all of it.
 pub fn main_of_sample(name: &str, run: impl FnOnce(bool) -> Result<Report>) -> ExitCode {
-    let args = Args::parse();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    match conclude(&args, &folder, || run(args.full)) {
+    main_with(name, &Options::parse(), run)
+}
+
+/// The same for a study that has options of its own beside these.
+pub fn main_with(name: &str, args: &Options, run: impl FnOnce(bool) -> Result<Report>) -> ExitCode {
+    exit(name, conclude(args, &folder(name), || run(args.full)))
+}
+
+/// The folder of a study.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The exit status of a study that came to this, with the error printed.
+pub fn exit(name: &str, result: Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error:#}");
@@ -97,7 +110,7 @@ pub fn main_of_sample(name: &str, run: impl FnOnce(bool) -> Result<Report>) -> E
     }
 }
 
-fn conclude(args: &Args, folder: &Path, run: impl FnOnce() -> Result<Report>) -> Result<()> {
+fn conclude(args: &Options, folder: &Path, run: impl FnOnce() -> Result<Report>) -> Result<()> {
     let report = run()?;
     print!("{}", report.table);
     let write = |path: PathBuf, text: &str| {

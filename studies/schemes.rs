@@ -1,6 +1,6 @@
 //! What limits in the middle of the site: the gate's schemes, and what the kernel brings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -98,7 +98,6 @@ impl Means {
     }
 
     fn gate(self, scheme: Scheme, middle: &Namespace, set: &Settings<'_>) -> Result<TempDir> {
-        let folder = tempfile::tempdir()?;
         let Settings { rate, bytes, .. } = *set;
         let of_scheme = if scheme == Scheme::Policer {
             format!("burst = \"{bytes}B\"")
@@ -110,19 +109,28 @@ impl Means {
             let rules: String = rules.collect();
             format!("policy = {{ weighted = [{queues}] }}{rules}")
         };
-        let file: PathBuf = folder.path().join("gate.toml");
         let text = format!(
             "interface = [{{ name = \"wan\", side = \"core\" }}]\n\
              subscriber = [{{ name = \"it\", plan = \"it\", addresses = \"192.0.2.0/24\" }}]\n\
              [plan.it]\ndown = \"{rate}bit\"\nscheme = \"{scheme}\"\nrtt = \"50ms\"\n{of_scheme}\n"
         );
-        std::fs::write(&file, text)?;
-        let mut command = Command::new(set.tidegate);
-        let output = middle
-            .output(command.args(["gate", "up"]).arg(&file))
-            .with_context(|| format!("is {} built?", set.tidegate.display()))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "tidegate gate up: {said}");
-        Ok(folder)
+        gate_up(middle, set.tidegate, &text)
     }
+}
+
+/// Runs `tidegate gate up` with this file in a namespace. The gate limits as long as the namespace exists.
+///
+/// # Errors
+/// The program is missing, or refuses the file.
+pub fn gate_up(middle: &Namespace, tidegate: &Path, text: &str) -> Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("gate.toml");
+    std::fs::write(&file, text)?;
+    let mut command = Command::new(tidegate);
+    let output = middle
+        .output(command.args(["gate", "up"]).arg(&file))
+        .with_context(|| format!("is {} built?", tidegate.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "tidegate gate up: {said}");
+    Ok(folder)
 }

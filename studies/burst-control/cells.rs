@@ -16,13 +16,20 @@ pub struct Cell {
     pub flows: u64,
     /// Their round trip in milliseconds.
     pub rtt: u64,
-    /// Their congestion control; `mixed` is all of them in turn.
-    pub control: &'static str,
+    /// Their congestion controls, in turn.
+    pub controls: &'static [&'static str],
     /// Whether every other sender pauses between short transfers.
     pub pauses: bool,
     /// Whether the others, instead of bulk, send UDP at twice the plan's rate, which never waits.
     pub udp: bool,
+    /// The access link's rate in Mbit/s.
+    pub access: u64,
+    /// The receivers' window in bytes.
+    pub window: u64,
 }
+
+/// A window that limits no sender.
+pub const WIDE: u64 = 64 << 20;
 
 /// How the rate is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// The policy, and the classes that senders take in turn.
+    /// The policy, with a [`LEAF`] for each class, and the classes that senders take in turn.
     fn notation(self) -> (&'static str, &'static [u8]) {
         match self {
             Self::Fair => ("{ fair = 32 }", &[0]),
@@ -67,11 +74,22 @@ impl Policy {
     }
 }
 
+/// The names of the columns of [`Cell::line`].
+pub const CELL: &str = "   kbit/s policy    flows RTT, ms cc     traffic ";
+
 const RATES: [u64; 7] = [1_000, 4_000, 20_000, 60_000, 100_000, 300_000, 1_000_000];
 const FLOWS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Round trips in milliseconds.
 pub const RTTS: [u64; 10] = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
-const CONTROLS: [&str; 5] = ["cubic", "reno", "bbr", "vegas", "mixed"];
+const CONTROLS: [&[&str]; 5] = [
+    &["cubic"],
+    &["reno"],
+    &["bbr"],
+    &["vegas"],
+    &["cubic", "reno", "bbr", "vegas"],
+];
+/// The flows of a class: fairly, each in a queue of its own.
+const LEAF: &str = "{ fair = 32 }";
 
 /// Round trips that queues are at least made for, in milliseconds.
 const SERVED: u64 = 100;
@@ -83,11 +101,11 @@ pub fn sample(step: usize, rates: RangeInclusive<u64>) -> Vec<Cell> {
         for policy in Policy::ALL {
             for flows in FLOWS {
                 for rtt in RTTS {
-                    for control in CONTROLS {
+                    for controls in CONTROLS {
                         for pauses in [false, true] {
                             // What one sender does not show.
                             if flows == 1
-                                && (pauses || policy != Policy::Fair || control == "mixed")
+                                && (pauses || policy != Policy::Fair || controls.len() > 1)
                             {
                                 continue;
                             }
@@ -96,9 +114,11 @@ pub fn sample(step: usize, rates: RangeInclusive<u64>) -> Vec<Cell> {
                                 policy,
                                 flows,
                                 rtt,
-                                control,
+                                controls,
                                 pauses,
                                 udp: false,
+                                access: if rate >= 300_000 { 10_000 } else { 1_000 },
+                                window: WIDE,
                             });
                         }
                     }
@@ -110,36 +130,114 @@ pub fn sample(step: usize, rates: RangeInclusive<u64>) -> Vec<Cell> {
 }
 
 impl Cell {
-    /// The point of the sweep for a scheme: phantom queues of the size that is right for it.
-    fn gate(self, kind: &str) -> String {
+    /// The name of its congestion controls in tables.
+    pub fn control(self) -> &'static str {
+        match self.controls {
+            [one] => one,
+            _ => "mixed",
+        }
+    }
+
+    /// What it is, as the beginning of a table's line.
+    pub fn line(self) -> String {
+        let traffic = match (self.pauses, self.window) {
+            (true, _) => "on-off",
+            (false, WIDE) => "bulk",
+            _ => "64 kB",
+        };
+        format!(
+            "{:>9} {:<9}{:>6}{:>8} {:<6} {traffic:<8}",
+            self.rate,
+            self.policy.name(),
+            self.flows,
+            self.rtt,
+            self.control(),
+        )
+    }
+
+    /// The bytes that wait before the access link at most: what it sends in 0.5 s, but no more than of 1 Gbit/s.
+    pub fn access_queue(self) -> u64 {
+        self.access.min(1_000) * 64_000
+    }
+
+    /// The size of phantom queues that is right for a scheme, in bytes.
+    fn queue(self, kind: &str) -> u64 {
         let rate = Rate::from_bits_per_second(self.rate * 1000);
         let path = sizing::Path {
             rtt: self.rtt.max(SERVED) * 1_000_000,
             mss: 1500,
         };
-        let queue = match kind {
+        match kind {
             "pqp" => sizing::correct_rate(rate, path),
             _ => sizing::phantom_queue(rate, path),
-        };
+        }
+    }
+
+    /// The point of the sweep for a scheme.
+    fn gate(self, kind: &str) -> String {
+        let queue = self.queue(kind);
         format!("{{ kind = \"{kind}\", queue = \"{queue}B\" }}")
+    }
+
+    /// The class of a sender, by its number.
+    fn class(self, sender: u64) -> u8 {
+        let classes = self.classes();
+        classes[sender as usize % classes.len()]
+    }
+
+    /// A list may not be longer than there are senders.
+    fn classes(self) -> &'static [u8] {
+        let classes = self.policy.notation().1;
+        &classes[..classes.len().min(self.flows as usize)]
+    }
+
+    /// The gate's file for a scheme. `hosts` are the last bytes of the senders' clients in 192.0.2.0/24: rules give each
+    /// a queue of its own.
+    pub fn gate_file(self, kind: &str, hosts: &[u8]) -> String {
+        let (mut policy, mut rules, mut next) =
+            (self.policy.notation().0.to_owned(), String::new(), 0);
+        for class in 0..policy.matches(LEAF).count() as u8 {
+            let first = next;
+            for (sender, host) in (0..).zip(hosts) {
+                if self.class(sender) == class {
+                    let _ = write!(
+                        rules,
+                        "[[plan.it.rule]]\nclass = {next}\nlocal = \"192.0.2.{host}\"\n"
+                    );
+                    next += 1;
+                }
+            }
+            let leaf = match next - first {
+                0 | 1 => "\"queue\"".to_owned(),
+                queues => format!(
+                    "{{ weighted = [{}] }}",
+                    vec!["[1, \"queue\"]"; queues].join(", ")
+                ),
+            };
+            next = next.max(first + 1);
+            policy = policy.replacen(LEAF, &leaf, 1);
+        }
+        format!(
+            "interface = [{{ name = \"wan\", side = \"core\" }}]\n\
+             subscriber = [{{ name = \"it\", plan = \"it\", addresses = \"192.0.2.0/24\" }}]\n\
+             [plan.it]\ndown = \"{}kbit\"\nscheme = \"{kind}\"\nqueue = \"{}B\"\npolicy = {policy}\n{rules}",
+            self.rate,
+            self.queue(kind),
+        )
     }
 
     /// Its scenario: every scheme of `kinds` as a point of a sweep.
     pub fn scenario(self, seconds: u64, kinds: &[&str]) -> String {
         let Self { rate, rtt, .. } = self;
-        let (policy, classes) = self.policy.notation();
-        // A list may not be longer than there are senders.
-        let classes = &classes[..classes.len().min(self.flows as usize)];
-        let controls = match self.control {
-            "mixed" => &CONTROLS[..4.min(self.flows as usize)],
-            _ => &[self.control][..],
-        };
-        let access = if rate >= 300_000 { "10gbit" } else { "1gbit" };
+        let (policy, classes) = (self.policy.notation().0, self.classes());
+        let controls = &self.controls[..self.controls.len().min(self.flows as usize)];
         let mut text = format!(
             "duration = \"{seconds}s\"\nwindow = \"250ms\"\n\
-             [[element]]\nname = \"access\"\nkind = \"link\"\nrate = \"{access}\"\nqueue = \"64MB\"\n\
+             [[element]]\nname = \"access\"\nkind = \"link\"\nrate = \"{}mbit\"\nqueue = \"{}B\"\n\
              [[element]]\nname = \"gate\"\nkind = \"pqp\"\nrate = \"{rate}kbit\"\npolicy = {policy}\n\
              [sweep]\ngate = [{}]\n",
+            self.access,
+            self.access_queue(),
             kinds
                 .iter()
                 .map(|kind| self.gate(kind))
@@ -162,9 +260,9 @@ impl Cell {
         let _ = write!(
             text,
             "[[flow]]\nname = \"f\"\ncount = {}\nrtt = \"{rtt}ms\"\nstart = \"0ms..20ms\"\ncc = {controls:?}\n\
-             class = {classes:?}\ntraffic = {traffic}\nqueue = \"own\"\nreceive-window = \"64MiB\"\n\
+             class = {classes:?}\ntraffic = {traffic}\nqueue = \"own\"\nreceive-window = \"{}B\"\n\
              path = [\"access\", \"gate\"]\n",
-            self.flows,
+            self.flows, self.window,
         );
         text
     }

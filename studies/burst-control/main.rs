@@ -2,18 +2,25 @@
 //! plans, policies, senders and round trips.
 
 mod cells;
+mod gated;
+mod kernel;
 mod measure;
+mod transfer;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Parser;
 use tidegate_plot::{Axis, Bars};
 use tidegate_studies::experiment::{self, Report};
 
-use cells::{Cell, Policy, RTTS};
+use cells::{CELL, Cell, Policy, RTTS};
+use kernel::Beside;
 use measure::{Measures, alone, measure, streams};
 
+const NAME: &str = "burst-control";
 /// PQP is what the others are compared with.
 const KINDS: [&str; 3] = ["pqp", "bc-pqp-paper", "bc-pqp"];
 /// Seconds of a simulation.
@@ -32,8 +39,28 @@ impl Found {
     }
 }
 
+/// Options.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    lab: experiment::Options,
+    /// Run 30 cells with the kernel's TCP over the gate, in real time, as root (half an hour)
+    #[arg(long, conflicts_with_all = ["check", "full"])]
+    kernel: bool,
+    /// With --kernel: only cells whose line in the table contains this
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "kernel")]
+    only: String,
+    /// With --kernel: the program that has the gate [default: beside this one]
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    tidegate: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    experiment::main_of_sample("burst-control", |full| {
+    let args = Args::parse();
+    if args.kernel {
+        return experiment::exit(NAME, in_kernel(&args));
+    }
+    experiment::main_with(NAME, &args.lab, |full| {
         let cells = match full {
             true => cells::sample(23, 0..=1_000_000),
             // Fast plans take most of the time.
@@ -56,6 +83,90 @@ fn main() -> ExitCode {
             pictures: vec![("matrix.svg", picture(&found)?)],
         })
     })
+}
+
+fn in_kernel(args: &Args) -> Result<()> {
+    let beside = std::env::current_exe()?.with_file_name("tidegate");
+    let tidegate = args.tidegate.as_deref().unwrap_or(&beside);
+    let found = kernel::run(tidegate, &args.only)?;
+    let table = kernel_table(&found)?;
+    print!("{table}");
+    if args.lab.update {
+        std::fs::write(experiment::folder(NAME).join("kernel.txt"), table)?;
+    }
+    Ok(())
+}
+
+/// A name, and what it came to.
+type Side = (&'static str, fn(&Beside) -> &Found);
+
+/// Groups of cells with the kernel's TCP and in the lab, each cell, and the bars that are missed.
+fn kernel_table(found: &[Beside]) -> Result<String> {
+    let mut text = String::new();
+    heading(&mut text)?;
+    let sides: [Side; 2] = [("kernel", |one| &one.kernel), ("lab", |one| &one.lab)];
+    for (name, of) in sides {
+        let of: Vec<&Found> = found.iter().map(of).collect();
+        for (kind, scheme) in KINDS.iter().enumerate() {
+            line(&mut text, (name, scheme), kind, &of)?;
+        }
+        let above = |one: &&&Found| one.by_kind[2].drops > one.by_kind[1].drops;
+        let above = of.iter().filter(above).count();
+        writeln!(
+            text,
+            "{name}: bc-pqp drops more than bc-pqp-paper in {above} cells"
+        )?;
+    }
+    let late = found.iter().map(|one| one.late).max().unwrap_or(0);
+    let strays: u64 = found.iter().map(|one| one.strays).sum();
+    writeln!(
+        text,
+        "links up to {:.2} ms late at the 99th percentile of the worst, {strays} packets lost beside the gates\n\n\
+         {:56}{:<14}{:>7}{:>7}{:>7}{:>7}{:>7}{:>8}   lab:{:>6}{:>7}{:>7}{:>7}{:>7}{:>8}",
+        late as f64 / 1e6,
+        CELL,
+        "scheme",
+        "mean",
+        "/ PQP",
+        "p99",
+        "first",
+        "Jain",
+        "drops",
+        "mean",
+        "/ PQP",
+        "p99",
+        "first",
+        "Jain",
+        "drops"
+    )?;
+    for one in found {
+        for (kind, scheme) in KINDS.iter().enumerate() {
+            let measures = sides.map(|(_, of)| {
+                let (found, of) = (of(one), of(one).by_kind[kind]);
+                format!(
+                    "{:>7.3}{:>7.3}{:>7.2}{:>7.2}{:>7}{:>7.2}%",
+                    of.mean,
+                    found.mean(kind),
+                    of.p99,
+                    of.first,
+                    of.jain_text(),
+                    of.drops * 100.0
+                )
+            });
+            writeln!(
+                text,
+                "{:56}{scheme:<14}{}      {}",
+                one.kernel.cell.line(),
+                measures[0],
+                measures[1]
+            )?;
+        }
+    }
+    for (name, of) in sides {
+        writeln!(text, "\n{name}:")?;
+        missed(&mut text, found.iter().map(of))?;
+    }
+    Ok(text)
 }
 
 /// A name, and which cells it is for.
@@ -83,22 +194,7 @@ fn by_priority(cell: &Cell) -> bool {
 
 fn table(found: &[Found]) -> Result<String> {
     let mut text = String::new();
-    writeln!(
-        text,
-        "{:<30}{:<14}{:>5}{:>8}{:>8}{:>7}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
-        "cells",
-        "scheme",
-        "cells",
-        "< 98 %",
-        "worst",
-        "mean",
-        "p99",
-        "> 1.5",
-        "> 1.8",
-        "first>",
-        "Jain<",
-        "drops"
-    )?;
+    heading(&mut text)?;
     let all: Kind = ("all", |_| true);
     for (name, belongs) in std::iter::once(all).chain(GROUPS) {
         let of: Vec<&Found> = found.iter().filter(|one| belongs(&one.cell)).collect();
@@ -117,51 +213,57 @@ fn table(found: &[Found]) -> Result<String> {
     }
     figure_6d(&mut text)?;
     behind_pauses(&mut text, found)?;
+    text.push('\n');
+    missed(&mut text, found)?;
+    Ok(text)
+}
+
+/// Cells in which `bc-pqp` misses a bar.
+fn missed<'a>(text: &mut String, found: impl IntoIterator<Item = &'a Found>) -> Result<()> {
     writeln!(
         text,
-        "\ncells where bc-pqp misses a bar: mean 98 %, p99 1.5 (1.8 below 4 packets a round trip), first 1.8, Jain 0.985\n\
-         {:>9} {:<9}{:>6}{:>8} {:<6} {:<8}{:>7}{:>7}{:>7}{:>7}   PQP:{:>6}{:>7}{:>7}  why",
-        "kbit/s",
-        "policy",
-        "flows",
-        "RTT, ms",
-        "cc",
-        "traffic",
-        "mean",
-        "p99",
-        "first",
-        "Jain",
-        "p99",
-        "first",
-        "Jain"
+        "cells where bc-pqp misses a bar: mean 98 %, p99 1.5 (1.8 below 4 packets a round trip), first 1.8, Jain 0.985\n\
+         {CELL}{:>7}{:>7}{:>7}{:>7}   PQP:{:>6}{:>7}{:>7}  why",
+        "mean", "p99", "first", "Jain", "p99", "first", "Jain"
     )?;
-    for one in found.iter().filter(|one| misses(one)) {
+    for one in found.into_iter().filter(|one| misses(one)) {
         let (cell, ours, pqp) = (one.cell, one.by_kind[2], one.by_kind[0]);
-        let jain = |measures: Measures| {
-            measures
-                .jain
-                .map_or("-".into(), |jain| format!("{jain:.3}"))
-        };
         writeln!(
             text,
-            "{:>9} {:<9}{:>6}{:>8} {:<6} {:<8}{:>7.3}{:>7.2}{:>7.2}{:>7}   {:>10.2}{:>7.2}{:>7}  {}",
-            cell.rate,
-            cell.policy.name(),
-            cell.flows,
-            cell.rtt,
-            cell.control,
-            if cell.pauses { "on-off" } else { "bulk" },
+            "{}{:>7.3}{:>7.2}{:>7.2}{:>7}   {:>10.2}{:>7.2}{:>7}  {}",
+            cell.line(),
             one.mean(2),
             ours.p99,
             ours.first,
-            jain(ours),
+            ours.jain_text(),
             pqp.p99,
             pqp.first,
-            jain(pqp),
+            pqp.jain_text(),
             reason(one),
         )?;
     }
-    Ok(text)
+    Ok(())
+}
+
+/// The names of the columns of [`line`].
+fn heading(text: &mut String) -> Result<()> {
+    writeln!(
+        text,
+        "{:<30}{:<14}{:>5}{:>8}{:>8}{:>7}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
+        "cells",
+        "scheme",
+        "cells",
+        "< 98 %",
+        "worst",
+        "mean",
+        "p99",
+        "> 1.5",
+        "> 1.8",
+        "first>",
+        "Jain<",
+        "drops"
+    )?;
+    Ok(())
 }
 
 fn line(text: &mut String, names: (&str, &str), kind: usize, of: &[&Found]) -> Result<()> {

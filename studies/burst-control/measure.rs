@@ -1,15 +1,16 @@
 //! What a scheme does in a cell.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tidegate_lab::experiment::Finished;
-use tidegate_lab::plan::Traffic;
+use tidegate_lab::outcome::FlowOutcome;
+use tidegate_lab::plan::{Plan, Traffic};
 use tidegate_lab::summary::{jain, percentile};
 use tidegate_studies::experiment;
 
 use crate::cells::Cell;
 
 /// The first windows do not count: 10 s.
-const SETTLED: usize = 40;
+pub const SETTLED: usize = 40;
 
 /// What a scheme did in a cell.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,7 +32,15 @@ pub struct Measures {
 /// # Errors
 /// If a simulation fails.
 pub fn measure(cell: Cell, seconds: u64, kinds: &[&str]) -> Result<Vec<Measures>> {
-    let mut all = Vec::new();
+    Ok(measure_plan(cell, seconds, kinds)?.1)
+}
+
+/// The same, and the plan, which is the same under each scheme but for the limiter.
+///
+/// # Errors
+/// If a simulation fails.
+pub fn measure_plan(cell: Cell, seconds: u64, kinds: &[&str]) -> Result<(Plan, Vec<Measures>)> {
+    let (mut plan, mut all) = (None, Vec::new());
     experiment::simulate(
         "burst-control",
         &cell.scenario(seconds, kinds),
@@ -39,52 +48,57 @@ pub fn measure(cell: Cell, seconds: u64, kinds: &[&str]) -> Result<Vec<Measures>
         None,
         |_, finished| {
             all.push(of(&finished));
+            plan = Some(finished.group.plan);
             Ok(())
         },
     )?;
-    Ok(all)
+    Ok((plan.context("there is no scheme")?, all))
 }
 
 fn of(finished: &Finished) -> Measures {
     let rate = finished.group.limits[0].map_or(1, |rate| rate.bits_per_second()) as f64;
-    let bytes = &finished.outcome.aggregates[0].windows;
-    let share = |bytes: u64| bytes as f64 * 32.0 / rate;
-    let mut windows: Vec<f64> = bytes
-        .iter()
-        .skip(SETTLED)
-        .map(|&bytes| share(bytes))
-        .collect();
-    let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
-    windows.sort_unstable_by(f64::total_cmp);
+    let windows = finished.outcome.aggregates[0].windows.iter();
     let flows = &finished.outcome.flows;
     let (sent, dropped) = flows.iter().fold((0, 0), |(sent, dropped), flow| {
         (sent + flow.sent_packets, dropped + flow.dropped)
     });
+    let got = |flow: &FlowOutcome| flow.windows.iter().skip(SETTLED).sum::<u64>() as f64;
+    let got: Vec<f64> = flows.iter().map(got).collect();
     Measures {
-        mean,
-        p99: percentile(&windows, 99.0).unwrap_or(0.0),
-        first: bytes.first().map_or(0.0, |&bytes| share(bytes)),
         drops: dropped as f64 / sent.max(1) as f64,
-        jain: fairness(finished),
+        jain: fairness(&finished.group.plan, &got),
+        ..Measures::of_windows(windows.map(|&bytes| bytes as f64 * 32.0 / rate).collect())
     }
 }
 
-/// The least index of any class.
-fn fairness(finished: &Finished) -> Option<f64> {
-    let flows = || {
-        finished
-            .group
-            .plan
-            .flows
-            .iter()
-            .zip(&finished.outcome.flows)
-    };
+impl Measures {
+    /// Jain's index as a table has it.
+    pub fn jain_text(&self) -> String {
+        self.jain.map_or("-".into(), |jain| format!("{jain:.3}"))
+    }
+
+    /// Those of the throughput of windows of 250 ms, over the plan's rate.
+    pub fn of_windows(windows: Vec<f64>) -> Self {
+        let mut settled = windows[SETTLED.min(windows.len())..].to_vec();
+        let mean = settled.iter().sum::<f64>() / settled.len().max(1) as f64;
+        settled.sort_unstable_by(f64::total_cmp);
+        Self {
+            mean,
+            p99: percentile(&settled, 99.0).unwrap_or(0.0),
+            first: windows.first().copied().unwrap_or(0.0),
+            ..Self::default()
+        }
+    }
+}
+
+/// The least index of any class, where flows got these bytes.
+pub fn fairness(plan: &Plan, got: &[f64]) -> Option<f64> {
     let classes = 0..3;
     let index = |class| {
-        let shares: Vec<f64> = flows()
-            .filter(|(plan, _)| plan.class.unwrap_or(0) == class)
-            .filter(|(plan, _)| matches!(plan.traffic, Traffic::Bulk { .. }))
-            .map(|(_, flow)| flow.windows.iter().skip(SETTLED).sum::<u64>() as f64)
+        let shares: Vec<f64> = (plan.flows.iter().zip(got))
+            .filter(|(flow, _)| flow.class.unwrap_or(0) == class)
+            .filter(|(flow, _)| matches!(flow.traffic, Traffic::Bulk { .. }))
+            .map(|(_, &got)| got)
             .collect();
         jain(&shares)
     };

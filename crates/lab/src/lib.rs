@@ -12,7 +12,7 @@ mod packet;
 pub mod page;
 pub mod path;
 pub mod plan;
-mod random;
+pub mod random;
 pub mod record;
 pub mod rows;
 pub mod scenario;

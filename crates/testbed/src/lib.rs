@@ -28,6 +28,8 @@ mod testing;
 pub use capture::CaptureFolder;
 pub use error::TestbedError;
 #[cfg(target_os = "linux")]
+pub use kernel::host::real_time;
+#[cfg(target_os = "linux")]
 pub use row::LabKernelRow;
 
 /// Waits for a thread and returns its result. If it panicked, this panics too.

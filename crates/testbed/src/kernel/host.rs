@@ -171,7 +171,7 @@ fn tune(plan: &Plan) -> Result<(), TestbedError> {
 
 /// Gives real-time priority (SCHED_FIFO) to the calling thread, and to threads that it starts from
 /// now on. Returns whether the system allowed it.
-pub(crate) fn real_time() -> bool {
+pub fn real_time() -> bool {
     schedule(&["--fifo", "--pid", "20"])
 }
 
