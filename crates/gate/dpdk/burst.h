@@ -3,7 +3,7 @@
 #pragma once
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
-#include "memory.h"
+#include "watched.h"
 #include "mark.h"
 #include "parse.h"
 
@@ -86,6 +86,8 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 	}
 	for (u32 i = 0; i < count; i++) {
 		verdicts[i] = found[i] ? seated(all + i) : stranger(all + i);
+		if (found[i] && set->modes & WATCHES)
+			watch(all + i, verdicts[i]);
 		if (set->modes & SHADOWS)
 			verdicts[i] = PASS;
 		if (verdicts[i] == CE || verdicts[i] >= MARKED)

@@ -8,13 +8,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_limiter::NetworkNode;
+use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::binding::port_number;
+use crate::flow::Flow;
+use crate::line::{Line, Lines};
 use crate::maps::directory::Directory;
 use crate::maps::layout::{self, PAGE, PAGES, PLANS};
 use crate::maps::nodes;
 use crate::maps::policy::Registry;
+use crate::maps::watched;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
@@ -71,14 +74,6 @@ impl From<DpdkError> for PathError {
     }
 }
 
-/// Whether this data path can do what is asked.
-fn check(settings: &Settings) -> Result<(), DpdkError> {
-    match settings.flows {
-        0 => Ok(()),
-        _ => Err(DpdkError::Watch),
-    }
-}
-
 impl Drop for Dpdk {
     fn drop(&mut self) {
         let mut process = process();
@@ -91,9 +86,8 @@ impl Dpdk {
     /// Makes the data path of this process, with the devices that were [chosen](Devices::choose).
     ///
     /// # Errors
-    /// If there is one already, flows are to be watched, or DPDK refuses.
+    /// If there is one already, or DPDK refuses.
     pub fn create(pins: &Path, settings: &Settings) -> Result<Self, DpdkError> {
-        check(settings)?;
         let mut process = process();
         if process.pins.is_some() {
             return Err(DpdkError::Taken);
@@ -114,10 +108,25 @@ impl Dpdk {
             attached: Vec::new(),
             runs: false,
         };
-        path.directory.set(settings);
-        path.directory.publish(&DpdkMaps)?;
         path.reserve_pages(1)?;
+        path.set(settings)?;
         Ok(path)
+    }
+
+    fn set(&mut self, settings: &Settings) -> Result<(), DpdkError> {
+        sys::watch(settings.flows)?;
+        self.directory.set(settings);
+        Ok(self.directory.publish(&DpdkMaps)?)
+    }
+
+    /// What the lines of these subscribers feel; `None` if nothing is watched.
+    fn lines_of(&self, subscribers: Range<u32>) -> Result<Option<Lines>, DpdkError> {
+        if !self.directory.watches() {
+            return Ok(None);
+        }
+        let values = sys::lines(subscribers)?;
+        let window = sys::now() >> layout::LATELY;
+        Ok(Some(watched::lines(values.into_iter(), window)))
     }
 
     fn reserve_pages(&mut self, pages: usize) -> Result<(), DpdkError> {
@@ -227,9 +236,7 @@ impl DataPath for Dpdk {
     }
 
     fn set_settings(&mut self, settings: &Settings) -> Result<(), PathError> {
-        check(settings)?;
-        self.directory.set(settings);
-        Ok(self.directory.publish(&DpdkMaps).map_err(DpdkError::from)?)
+        Ok(self.set(settings)?)
     }
 
     fn make_room(&mut self, plans: usize, kept: &dyn Fn(u32) -> bool) -> Result<(), PathError> {
@@ -298,6 +305,63 @@ impl DataPath for Dpdk {
             },
         );
         Ok(all.collect())
+    }
+
+    fn export(
+        &self,
+        limiters: Range<u32>,
+        since: Nanos,
+    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+        let reserved = (self.pages * PAGE) as u32;
+        let found = sys::active(limiters.start..limiters.end.min(reserved), since)?;
+        let all = found.into_iter();
+        Ok(all
+            .filter(|(_, state)| layout::plan_of(state).is_some())
+            .map(|(number, state)| (number, layout::latest(&state), state))
+            .collect())
+    }
+
+    fn import(
+        &mut self,
+        limiter: u32,
+        (plan, version): (u32, u32),
+        state: &[u8],
+        at: Nanos,
+    ) -> Result<bool, PathError> {
+        let own = sys::read(limiter, layout::limiter::SIZE_OF)?;
+        let record = DpdkMaps.lookup("plans", &plan.to_ne_bytes());
+        let Some(record) = record.map_err(DpdkError::from)? else {
+            return Ok(false);
+        };
+        let Some(new) = layout::carried(&own, state, (plan, version), &record, at) else {
+            return Ok(false);
+        };
+        sys::write(limiter, &new)?;
+        Ok(true)
+    }
+
+    fn now(&self) -> Nanos {
+        sys::now()
+    }
+
+    fn lines(&self) -> Result<Option<Lines>, PathError> {
+        Ok(self.lines_of(0..(self.pages * PAGE / 2) as u32)?)
+    }
+
+    fn line(&self, subscriber: u32) -> Result<Option<Line>, PathError> {
+        let found = self.lines_of(subscriber..subscriber + 1)?;
+        Ok(found.and_then(|mut lines| lines.by_subscriber.remove(&subscriber)))
+    }
+
+    fn flows(&self, subscriber: u32) -> Result<Option<Vec<Flow>>, PathError> {
+        if !self.directory.watches() {
+            return Ok(None);
+        }
+        let found = sys::flows(subscriber)?;
+        let now = sys::now();
+        let flows = found.iter();
+        let flows = flows.map(|(key, value)| watched::flow(key, value, now));
+        Ok(Some(flows.collect()))
     }
 
     fn unknown(&self) -> Result<Others, PathError> {

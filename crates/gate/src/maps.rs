@@ -7,6 +7,7 @@ pub(crate) mod nodes;
 pub(crate) mod policy;
 mod record;
 pub(crate) mod stored_once;
+pub(crate) mod watched;
 
 pub(crate) use access::Maps;
 pub use access::MapsError;

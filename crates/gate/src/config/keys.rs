@@ -124,7 +124,7 @@ section! { USAGE = "[usage]", "Counts the bytes that each subscriber used in its
     "file": "path", "", "Where the counts are kept, in a folder that survives restarts of the machine, such as `/var/lib/tidegate/usage.json`. It is written every minute and at the end.";
 }
 
-section! { WATCH = "[watch]", "Watches the flows of subscribers: round-trip times on both sides of the gate, segments of TCP that are sent again, and a score of 0 to 100 by IETF's draft on Quality of Outcome. Not on DPDK.";
+section! { WATCH = "[watch]", "Watches the flows of subscribers: round-trip times on both sides of the gate, segments of TCP that are sent again, and a score of 0 to 100 by IETF's draft on Quality of Outcome.";
     "flows": "number", "65536", "Most flows that are watched at a time, 1,024 to 16,777,216. Beyond that the flow without packets for the longest time is forgotten. A flow takes about 300 bytes, which are allocated at once.";
     "p50": "two times", "[\"50ms\", \"400ms\"]", "The median of round trips on the subscriber's side. Up to the first time it costs no score. From the second time on the score is 0.";
     "p95": "two times", "[\"100ms\", \"600ms\"]", "Their 95th percentile, likewise.";

@@ -23,9 +23,6 @@ pub enum DpdkError {
     /// DPDK runs in this process already.
     #[error("this process has a gate on DPDK already, and a process can have one only")]
     Taken,
-    /// The file has `[watch]`.
-    #[error("flows are not watched on DPDK: remove [watch] from the file")]
-    Watch,
     /// An interface of the file is outside of address translation.
     #[error(
         "DPDK cannot ask the kernel which subscriber has a translated address: remove `nat` from the interface {0}, or limit in the kernel"
@@ -48,6 +45,14 @@ pub enum DpdkError {
     /// There is no core for packets.
     #[error("DPDK has one core, which is for control: give at least two, as in --eal '-l 0,1'")]
     Cores,
+    /// There is no memory for something.
+    #[error(
+        "DPDK: {what}: there is no memory left: reserve more hugepages (vm.nr_hugepages), or with --no-huge give more by --eal '-m MB'"
+    )]
+    Memory {
+        /// The step.
+        what: &'static str,
+    },
     /// DPDK refused.
     #[error("DPDK: {what}: {why}")]
     Refused {

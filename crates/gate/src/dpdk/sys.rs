@@ -2,8 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ops::Range;
 
 use super::error::DpdkError;
+use crate::maps::layout::{flow, flow_key, limiter, line};
 
 /// No value of a map is longer, in bytes.
 pub(super) const LONGEST: usize = 1 << 14;
@@ -26,6 +28,31 @@ unsafe extern "C" {
     fn tidegate_dpdk_read(number: u32, state: *mut u8) -> c_int;
     fn tidegate_dpdk_forget(number: u32) -> c_int;
     fn tidegate_dpdk_counters(number: u32, to: *mut u64) -> c_int;
+    fn tidegate_dpdk_write(number: u32, state: *const u8) -> c_int;
+    fn tidegate_dpdk_active(
+        from: *mut u32,
+        below: u32,
+        since: u64,
+        numbers: *mut u32,
+        limiters: *mut u8,
+        count: *mut u32,
+    ) -> c_int;
+    fn tidegate_dpdk_now() -> u64;
+    fn tidegate_dpdk_watch(flows: u32) -> c_int;
+    fn tidegate_dpdk_lines(
+        from: *mut u32,
+        below: u32,
+        numbers: *mut u32,
+        lines: *mut u8,
+        count: *mut u32,
+    ) -> c_int;
+    fn tidegate_dpdk_flows(
+        from: *mut u32,
+        subscriber: u32,
+        keys: *mut u8,
+        flows: *mut u8,
+        count: *mut u32,
+    ) -> c_int;
     fn tidegate_dpdk_tally(reason: u32, packets: *mut u64, bytes: *mut u64);
     fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64);
     fn tidegate_dpdk_answers() -> c_int;
@@ -64,6 +91,7 @@ fn checked(what: &'static str, result: c_int) -> Result<(), DpdkError> {
         core if core > 0 => Err(DpdkError::Silent {
             worker: core as u32 - 1,
         }),
+        error if error == -nix::libc::ENOMEM => Err(DpdkError::Memory { what }),
         error => Err(DpdkError::Refused {
             what,
             why: text_of(error),
@@ -234,6 +262,102 @@ pub(super) fn counters(limiter: u32) -> Option<[u64; COUNTERS]> {
     // SAFETY: there is room for five counters.
     let result = unsafe { tidegate_dpdk_counters(limiter, counters.as_mut_ptr()) };
     (result == 0).then_some(counters)
+}
+
+/// The present time of the cores, in nanoseconds.
+pub(super) fn now() -> u64 {
+    // SAFETY: no arguments. Without a data path its frequency is 0, so the caller has one.
+    unsafe { tidegate_dpdk_now() }
+}
+
+/// Watches at most this many flows; 0: none. A table of another size begins empty.
+pub(super) fn watch(flows: u32) -> Result<(), DpdkError> {
+    // SAFETY: numbers only.
+    checked("watching flows", unsafe { tidegate_dpdk_watch(flows) })
+}
+
+/// Most values of a call, `CHUNK` in `dpdk/gate.c`.
+const CHUNK: usize = 64;
+
+/// The limiters with these numbers that had packets since a time.
+pub(super) fn active(limiters: Range<u32>, since: u64) -> Result<Vec<(u32, Vec<u8>)>, DpdkError> {
+    chunks(
+        "reading limiters",
+        limiters,
+        limiter::SIZE_OF,
+        |from, below, numbers, values, count| {
+            // SAFETY: there is room for CHUNK numbers and limiters, and the call writes no more.
+            unsafe { tidegate_dpdk_active(from, below, since, numbers, values, count) }
+        },
+    )
+}
+
+/// Writes a limiter.
+pub(super) fn write(number: u32, state: &[u8]) -> Result<(), DpdkError> {
+    assert_eq!(state.len(), limiter::SIZE_OF, "a limiter is written whole");
+    // SAFETY: there are as many bytes as a limiter has.
+    checked("writing a limiter", unsafe {
+        tidegate_dpdk_write(number, state.as_ptr())
+    })
+}
+
+/// Values of this size with numbers of a range, as `call` copies up to CHUNK of them at a time.
+fn chunks(
+    what: &'static str,
+    range: Range<u32>,
+    size: usize,
+    call: impl Fn(&mut u32, u32, *mut u32, *mut u8, &mut u32) -> c_int,
+) -> Result<Vec<(u32, Vec<u8>)>, DpdkError> {
+    let mut all = Vec::new();
+    let (mut numbers, mut values) = ([0; CHUNK], vec![0; CHUNK * size]);
+    let (mut from, mut count) = (range.start, 0);
+    while from < range.end {
+        let (to, bytes) = (numbers.as_mut_ptr(), values.as_mut_ptr());
+        checked(what, call(&mut from, range.end, to, bytes, &mut count))?;
+        let values = values.chunks_exact(size).map(<[u8]>::to_vec);
+        all.extend(numbers.into_iter().zip(values).take(count as usize));
+    }
+    Ok(all)
+}
+
+/// The lines to which TCP was told, of subscribers with these numbers.
+pub(super) fn lines(subscribers: Range<u32>) -> Result<Vec<(u32, Vec<u8>)>, DpdkError> {
+    chunks(
+        "reading lines",
+        subscribers,
+        line::SIZE_OF,
+        |from, below, numbers, values, count| {
+            // SAFETY: there is room for CHUNK numbers and lines, and the call writes no more.
+            unsafe { tidegate_dpdk_lines(from, below, numbers, values, count) }
+        },
+    )
+}
+
+/// Keys and values.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The watched flows of a subscriber.
+pub(super) fn flows(subscriber: u32) -> Result<Pairs, DpdkError> {
+    let mut all = Pairs::new();
+    let mut keys = vec![0; CHUNK * flow_key::SIZE_OF];
+    let mut values = vec![0; CHUNK * flow::SIZE_OF];
+    let (mut from, mut count) = (0, 0);
+    loop {
+        // SAFETY: there is room for CHUNK keys and flows, and the call writes no more.
+        let result = unsafe {
+            let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+            tidegate_dpdk_flows(&mut from, subscriber, keys, values, &mut count)
+        };
+        checked("reading flows", result)?;
+        let pairs = keys
+            .chunks_exact(flow_key::SIZE_OF)
+            .zip(values.chunks_exact(flow::SIZE_OF));
+        let pairs = pairs.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        all.extend(pairs.take(count as usize));
+        if from == 0 {
+            return Ok(all);
+        }
+    }
 }
 
 /// Packets and bytes that were counted for a reason.

@@ -31,7 +31,12 @@ pub(crate) fn alone(settings: &Settings) -> Alone {
 
 /// Decides about frames to subscribers at a time. Frames are marked in place.
 pub(crate) fn decide(now: u64, frames: &mut [Vec<u8>]) -> Vec<i32> {
-    sys::decide(now, 0, frames)
+    decide_in(Direction::Down, now, frames)
+}
+
+/// The same about frames in a direction.
+pub(crate) fn decide_in(direction: Direction, now: u64, frames: &mut [Vec<u8>]) -> Vec<i32> {
+    sys::decide(now, direction as u32, frames)
 }
 
 fn settings(unknown: Unknown) -> Settings {

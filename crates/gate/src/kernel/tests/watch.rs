@@ -6,6 +6,9 @@ use super::*;
 use crate::flow::Flow;
 use crate::line::Line;
 
+#[cfg(feature = "dpdk")]
+mod dpdk;
+
 const MS: u64 = 1_000_000;
 const HOME: &str = "192.0.2.1";
 const AWAY: &str = "198.51.100.1";

@@ -91,6 +91,22 @@ fn the_gate_on_dpdk_decides_the_same() {
             state.saved = None;
         }
         assert_eq!(states[0], states[1]);
+        // Another gate would be told the same, and the limiter goes on there.
+        let told = path.export(0..1_024, 0).unwrap();
+        assert_eq!(told, pair.gate.kernel().export(0..1, 0).unwrap());
+        let (_, at, state) = &told[0];
+        assert_eq!(path.export(0..1_024, at + 1).unwrap(), []);
+        let seat = (pair.seat.plan, pair.seat.version);
+        path.forget(0).unwrap();
+        assert!(path.import(0, seat, state, *at).unwrap());
+        assert!(!path.import(0, seat, state, *at).unwrap(), "not later");
+        let carried = path.read(0).unwrap();
+        assert_eq!(carried.counters, Counters::default());
+        let held = |state: &LimiterState| -> Vec<_> {
+            let queues = state.queues.iter();
+            queues.map(|queue| (queue.length, queue.magic)).collect()
+        };
+        assert_eq!(held(&carried), held(&states[0]));
         sent += pair.sent.0;
         dropped += pair.sent.1;
         marked += pair.sent.2;
