@@ -97,6 +97,9 @@ static __always_inline void account(struct limiter *s, struct queue *queue, int 
 	if (verdict == PASS || verdict == CE) {
 		if (p->node)
 			p->counted = counted(p, s->passed_bytes);
+		// It cannot say which part of its rate it uses.
+		if (p->node && p->counted && (s->control != BUCKET || s->boost) && s->rate)
+			p->used = WHOLE;
 		s->passed_packets += packets;
 		s->passed_bytes += bytes;
 		queue->passed += bytes;
@@ -191,6 +194,7 @@ PART int offer(struct packet *p)
 	BELOW(queue, QUEUES);
 	int verdict = PASS;
 	bpf_spin_lock(&s->lock);
+	u64 due = s->due, base = s->base;
 	newer = is_newer(s, p);
 	if (number != (newer ? p->seat.plan : s->plan))
 		verdict = OFFER;
@@ -200,6 +204,8 @@ PART int offer(struct packet *p)
 		verdict = phantom_offer(s, plan, &p->share, &now, queue, p->bytes, p->ecn);
 	else if (scheme == POLICER)
 		verdict = bucket_offer(s, plan, rate_of(&p->share, plan->rate), now, p->bytes);
+	if (p->node && s->due != due)
+		p->used = used_since(s, plan, due, base, now);
 	account(s, s->queues + queue, verdict, p);
 	bpf_spin_unlock(&s->lock);
 	p->now = now;
@@ -251,15 +257,21 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 		if (now < s->at)
 			now = s->at;
 		if (step == PLACE) {
-			now = phantom_advance(s, &p->share, rate_of(&p->share, plan->rate), plan->direct, plan->boost, now);
-			verdict = PLACE;
-			if (settle(s, shape, ~0U, &p->cursor)) {
+			u64 since = silent_since(s, plan);
+			int silent = now > since;
+			now = phantom_advance(s, &p->share, rate_of(&p->share, plan->rate), plan->direct, plan->boost,
+					      silent ? since : now);
+			verdict = silent ? PERIODS : PLACE;
+			if (!silent && settle(s, shape, ~0U, &p->cursor)) {
 				place_flow(s, shape, p, now);
 				verdict = OFFER;
 			}
-		} else if (step == PERIODS)
+		} else if (step == PERIODS) {
+			u64 due = s->due, base = s->base;
 			verdict = phantom_periods(s, plan, &p->share, shape, now, &p->cursor, &p->looked);
-		else
+			if (p->node && s->due != due)
+				p->used = used_since(s, plan, due, base, now);
+		} else
 			verdict = phantom_settled(s, plan, &p->share, shape, now, queue, p->bytes, p->ecn, &p->cursor);
 	}
 	if (step == DECIDE)

@@ -173,7 +173,7 @@ static __always_inline int seated(struct packet *p)
 		return EXCESS;
 	}
 	int step = OFFER;
-	p->counted = 0;
+	p->counted = p->used = 0;
 	// More steps than queues can run empty. A packet that meets another one at each step passes.
 	for (u32 i = 0; i < STEPS && step >= OFFER; i++)
 		step = take(p, step);
@@ -183,6 +183,8 @@ static __always_inline int seated(struct packet *p)
 	}
 	if (p->counted)
 		count_below(p->node, p->counted);
+	if (p->used)
+		tell_below(p->node, p->used);
 	if (step != EXCESS)
 		return step;
 	p->watched |= EXCEEDS;

@@ -9,6 +9,9 @@ enum {
 	MOST_DEBT = 4,	// in parts of a second
 	REPAID = 8,	// the part of a debt that is taken off the next interval
 	GROWTH = 8,	// a share grows by this part at most
+	TOLD = 3,	// looks in a row after which all limiters have told what they use
+	NEAR = 3,	// up to so many sixteenths of the share, the way to the right one counts as short
+	GENTLE = 8,	// the part of a short way that is gone at a look
 	MICROSECONDS = 1000000,
 	MOST_LOAD_BITS = 43,
 };
@@ -37,10 +40,19 @@ PART int look(u32 number, u64 now)
 			debt = debt > capacity ? debt - capacity : 0;
 			debt = debt < rate / MOST_DEBT ? debt : rate / MOST_DEBT;
 			u64 repaid = debt / REPAID, target = capacity - (repaid < capacity / 4 ? repaid : capacity / 4);
-			u64 wanted = (share + share * target / (load ? load : 1)) / 2, most = share + share / GROWTH + 1;
+			u32 over = load > capacity ? node->over + 1 : 0, used = node->most;
+			if (over >= TOLD && used && used < share)
+				share = used;
+			if (!over || over >= TOLD)
+				over = node->most = 0;
+			u64 wanted = share * target / (load ? load : 1), most = share + share / GROWTH + 1;
+			u64 gap = wanted > share ? wanted - share : share - wanted, near = share * NEAR / 16;
+			u64 step = ((gap < near ? gap : near) + GENTLE - 1) / GENTLE + (gap > near ? gap - near : 0) / 2;
+			wanted = wanted > share ? share + step : share - step;
 			most = most < WHOLE ? most : WHOLE;
 			share = wanted < 1 ? 1 : wanted < most ? wanted : most;
 			node->debt = debt;
+			node->over = over;
 		}
 		node->share = share;
 	}
@@ -83,6 +95,32 @@ static __always_inline void count_below(u32 number, u64 bytes)
 		if (!node)
 			break;
 		__sync_fetch_and_add(&node->passed, bytes);
+		number = node->above;
+	}
+}
+
+// The part of the whole rate that was used from the look before one to it, or more, where `due` and `base` were left by the
+// former: 0 if there was no such look.
+static __always_inline u32 used_since(const struct limiter *s, const struct plan *plan, u64 due, u64 base, u64 now)
+{
+	// What passes thanks to saved bytes is not in the books.
+	if (plan->control != BUCKET || plan->boost || !due)
+		return 0;
+	u64 most = plan->upper * least(now + plan->period - due, SECOND) / (2 * plan->period);
+	u64 passed = least(s->passed_bytes - base, 1ULL << MOST_LOAD_BITS) << SHARE_BITS;
+	return least(passed / (most | !most), WHOLE);
+}
+
+// Tells the nodes above a limiter which part of its rate it used. If two do so at the same moment, the larger part may be
+// lost until the next look of that limiter.
+static __always_inline void tell_below(u32 number, u32 used)
+{
+	for (u32 level = 0; level < LEVELS; level++) {
+		struct node *node = number ? bpf_map_lookup_elem(&nodes, &number) : 0;
+		if (!node)
+			break;
+		if (*(volatile u32 *)&node->most < used)
+			node->most = used;
 		number = node->above;
 	}
 }

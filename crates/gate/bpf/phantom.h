@@ -12,6 +12,8 @@ enum { ROUNDS = 2 };
 enum { PACKET = 1500 };
 // The part of a filled queue's burst bucket that a queue has in any case: 1 in 2^LEAST_SHIFT.
 enum { LEAST_SHIFT = 3 };
+// So many periods after a look was due, silence is long.
+enum { SILENT = 4 };
 // The part of a filled queue's burst bucket that shows that a sender exceeds the rate.
 enum { LASTS = 4 };
 // RFC 9331: the sender wants marks early.
@@ -375,6 +377,14 @@ static __always_inline u32 active_queues(const struct limiter *s, const struct s
 	return parts >> SHARES;
 }
 
+// The time after which silence is long. The magic bytes of flows that ended are taken out as of then, where subscribers
+// save what is left of their rate.
+static __always_inline u64 silent_since(const struct limiter *s, const struct plan *plan)
+{
+	u64 due = s->due, since = due + SILENT * plan->period;
+	return plan->boost && plan->control == BUCKET && due && since > due ? since : ENDLESS;
+}
+
 static __always_inline void look_later(struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
 {
 	u64 next = now + plan->period, left = s->due ? surplus(s, plan, granted, now) : 0;
@@ -412,7 +422,8 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		return PERIODS;
 	s->filled &= active;
 	look_later(s, plan, granted, now);
-	return DECIDE;
+	// After a silence, time is still to be credited.
+	return s->at < now ? OFFER : DECIDE;
 }
 
 // Decides about a packet after settling all nodes that it depends on.
@@ -581,7 +592,15 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, const u32 *granted, u64 *now,
 					 u32 number, u64 bytes, u32 ecn)
 {
-	u64 at = phantom_advance(s, granted, rate_of(granted, plan->rate), plan->direct, plan->boost, *now);
+	u64 since = silent_since(s, plan), until = *now, at;
+	int silent = until > since;
+	at = phantom_advance(s, granted, rate_of(granted, plan->rate), plan->direct, plan->boost, silent ? since : until);
+	if (silent) {
+		if (s->filled)
+			return PERIODS;
+		look_later(s, plan, granted, until);
+		return OFFER;
+	}
 	*now = at;
 	BELOW(number, QUEUES);
 	if (at >= s->due) {

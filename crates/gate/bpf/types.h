@@ -166,9 +166,11 @@ struct node {
 	u64 debt;	// bytes that passed beyond the capacity and were not made up for
 	u64 load;	// bit/s that passed lately
 	u32 share;	// of its rate, that each limiter may use
-	u32 spare;
+	u32 over;	// looks in a row that found more than the capacity
 	u64 passed;	// bytes
-	u64 rest[7];
+	u32 most;	// the largest part of its rate that a limiter used meanwhile, as shares are
+	u32 spare;
+	u64 rest[6];
 };
 
 // The index of a policy or set of rules with this number. The one that replaces it gets a number that is
@@ -359,7 +361,10 @@ struct packet {
 			u32 counted;	// bytes that they have to count
 		};
 	};
-	u32 interface;	// where it came in, likewise
+	union {
+		u32 interface;	// where it came in, likewise
+		u32 used;	// after its seat was found: the part of its rate that the limiter used lately, if it is to be told
+	};
 	u16 outer, inner;
 	union {
 		u16 session;

@@ -140,11 +140,10 @@ fn the_example_shares_as_the_gate_in_the_kernel_does() {
     // The site is full, and its access points are not.
     let level = 50.0 / 90.0;
     let wanted = [40.0 * level, 20.0 * level, 30.0 * level];
-    holds(&found[0][..3], &wanted, 0.06, 0.03);
+    holds(&found[0][..3], &wanted, 0.03, 0.02);
     assert!(found[0][3] < 1e-9, "{found:?}");
     // Another one comes: its access point is full, and what that leaves of the site goes to the other.
     let (east, west) = (28.0 / 60.0, 22.0 / 90.0);
     let wanted = [40.0 * east, 20.0 * east, 30.0 * west, 60.0 * west];
-    // Two full nodes above each other keep 95 % busy here.
-    holds(&found[1], &wanted, 0.08, 0.06);
+    holds(&found[1], &wanted, 0.05, 0.025);
 }

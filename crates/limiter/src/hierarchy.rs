@@ -5,7 +5,8 @@
 //! to time it compares the count with its capacity, and moves the share towards what would just fill it. The rule is
 //! that of core-stateless fair queueing for the fair share of a link (Stoica, Shenker and Zhang, SIGCOMM 1998, §3),
 //! with a debt beside it: what passed beyond the capacity is taken off what may pass later, so that errors do not add
-//! up.
+//! up. Where no limiter uses all of its share, a smaller one would change nothing at first. So limiters tell which part of
+//! their rate they use, and the share of an overloaded node falls to the largest part at once.
 //!
 //! A limiter uses the least share of the nodes above it. So every subscriber of a full node has the same part of its
 //! rate, unless it wants less or another node allows it less: the rates are those of weighted max-min fairness, with
@@ -35,6 +36,12 @@ impl Share {
             true => Self(parts),
             false => Self::WHOLE,
         }
+    }
+
+    /// The steps of a part of a number, which is 2^43 at most; all of them if it exceeds the number.
+    pub(crate) fn part(part: u64, number: u64) -> u32 {
+        let steps = (part.min(MOST_LOAD) << BITS) / number.max(1);
+        steps.min(Self::WHOLE.0.into()) as u32
     }
 
     /// This share of a number, rounded down.
@@ -114,6 +121,10 @@ struct State {
     before: u64,
     /// Bytes that passed beyond the capacity and were not made up for.
     debt: u64,
+    /// Looks in a row that found more than the capacity, and the most of its rate that any limiter used meanwhile, in
+    /// steps of a share.
+    over: u32,
+    most: u32,
 }
 
 /// The time between two looks.
@@ -126,6 +137,14 @@ const MOST_DEBT: u64 = 4;
 const REPAID: u64 = 8;
 /// A share grows by this part at most from one look to the next.
 const GROWTH: u32 = 8;
+/// After so many looks in a row that find more than the capacity, all limiters have told what they use.
+const TOLD: u32 = 3;
+/// Of the way to the share that would have filled the node exactly, up to this many sixteenths of the share, an eighth is
+/// gone at a look.
+const NEAR: u64 = 3;
+const GENTLE: u64 = 8;
+/// Most bytes that count between two looks.
+const MOST_LOAD: u64 = 1 << 43;
 /// A limiter counts at least this often in an interval, at its rate.
 const COUNTS: u64 = 16;
 /// Most bytes that it counts at once, as a power of two.
@@ -160,6 +179,8 @@ impl Hierarchy {
             passed: 0,
             before: 0,
             debt: 0,
+            over: 0,
+            most: 0,
         };
         Ok(Self {
             nodes: nodes.iter().map(state).collect(),
@@ -198,6 +219,20 @@ impl Hierarchy {
         }
     }
 
+    /// Tells the nodes above a limiter which part of its rate it used lately. One that cannot say uses all of it.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[inline]
+    pub fn tell(&mut self, node: usize, used: Share) {
+        let mut next = Some(node);
+        while let Some(index) = next {
+            let node = &mut self.nodes[index];
+            node.most = node.most.max(used.0);
+            next = node.above;
+        }
+    }
+
     /// The grain in which a limiter of this rate counts, as a power of two. It does not count each packet, which would
     /// have all cores write to the same memory: [`counted`](Self::counted) says when, and how much.
     pub fn grain(rate: Rate) -> u32 {
@@ -226,15 +261,31 @@ impl State {
         }
         let rate = self.capacity / 8;
         let capacity = rate * (elapsed.min(SECOND) / 1000) / 1_000_000;
-        let load = load.min(1 << 43);
+        let load = load.min(MOST_LOAD);
         self.debt = (self.debt + load)
             .saturating_sub(capacity)
             .min(rate / MOST_DEBT);
+        self.over = if load > capacity { self.over + 1 } else { 0 };
+        if self.over >= TOLD && self.most > 0 {
+            // A share that nobody uses up limits nobody.
+            self.share = self.share.min(Share(self.most));
+        }
+        if self.over == 0 || self.over >= TOLD {
+            (self.over, self.most) = (0, 0);
+        }
         let target = capacity - (self.debt / REPAID).min(capacity / 4);
-        let Share(share) = self.share;
-        // Half the way: limiters answer late, as their bursts pass first.
-        let wanted = (u64::from(share) + u64::from(share) * target / load.max(1)) / 2;
-        let most = (share + share / GROWTH + 1).min(Share::WHOLE.0);
+        let share = u64::from(self.share.0);
+        let wanted = share * target / load.max(1);
+        let (gap, near) = (wanted.abs_diff(share), share * NEAR / 16);
+        // Limiters answer late: bursts pass first, and TCP needs round trips. If all of a small gap were closed at once,
+        // the share would swing.
+        let step = gap.min(near).div_ceil(GENTLE) + gap.saturating_sub(near) / 2;
+        let wanted = if wanted > share {
+            share + step
+        } else {
+            share - step
+        };
+        let most = (self.share.0 + self.share.0 / GROWTH + 1).min(Share::WHOLE.0);
         self.share = Share(wanted.clamp(1, most.into()) as u32);
     }
 }

@@ -38,6 +38,9 @@ fn mark(ecn: Ecn, room: u64, least: &u32) -> Decision {
     Decision::Pass
 }
 
+/// So many periods after a look was due, silence is long, see `advance`.
+const SILENT: u64 = 4;
+
 /// The longest time whose service is set against a surplus. Surpluses are smaller.
 const SECOND: Nanos = 1_000_000_000;
 
@@ -63,6 +66,8 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     ecn: bool,
     /// The share of rate, thresholds and marking level that is in use.
     share: Share,
+    /// The part of the whole rate that was used between the latest two looks; 0 if it was said.
+    used: u32,
     /// With less room than this, a queue that is alone marks packets; 0 if nothing is marked.
     mark: u32,
     /// The same of each queue, as long as decisions are computed ahead.
@@ -132,6 +137,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             share: Share::WHOLE,
             whole: None,
             placement: Placement::NOBODY,
+            used: 0,
         };
         new.apply(now, config.rate(), config.burst_control());
         new
@@ -154,7 +160,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
 
     fn apply(&mut self, now: Nanos, rate: Rate, control: Option<BurstControl>) {
         let now = self.latest(now);
-        self.advance(now);
+        self.advance_to(now);
         let period = control.map_or(Nanos::MAX, |control| control.period());
         let paper = matches!(control, Some(BurstControl::Paper(_)));
         self.set_form(paper, period);
@@ -239,6 +245,20 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             }
         }
         (self.paper, self.tree.buckets, self.period) = (paper, !paper, period);
+    }
+
+    /// The part of the whole rate that was used between the latest two looks, or more, see
+    /// [`Hierarchy::tell`](crate::Hierarchy::tell). It is said once after each look.
+    #[inline]
+    pub fn take_used(&mut self) -> Option<Share> {
+        let used = std::mem::take(&mut self.used);
+        (used > 0).then(|| Share::from_parts(used))
+    }
+
+    /// Whether [`take_used`](Self::take_used) ever says anything.
+    pub fn knows_used(&self) -> bool {
+        // What passes thanks to saved bytes is not in the books.
+        self.places() && self.boost == 0
     }
 
     /// Decides about a packet. Times that go back count as the latest so far.
@@ -455,6 +475,18 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         ahead.event = ahead.event.min(self.due);
     }
 
+    /// See [`take_used`](Self::take_used). What passed may have been the surplus of earlier times.
+    fn used_since(&self, now: Nanos) -> u32 {
+        if !self.knows_used() || self.due == 0 {
+            return 0;
+        }
+        let whole = self.whole.as_ref().map(|whole| whole.thresholds.0);
+        let elapsed = now.saturating_add(self.period).saturating_sub(self.due);
+        // As for a surplus.
+        let most = whole.unwrap_or(self.thresholds.0) * elapsed.min(SECOND) / (2 * self.period);
+        Share::part(self.passed.wrapping_sub(self.base), most)
+    }
+
     /// Looks at all queues, also those that nothing is sent to any more.
     #[cold]
     fn look_at_all(&mut self, now: Nanos) {
@@ -466,6 +498,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             true => 0,
             false => self.surplus(now).min(self.thresholds.0),
         };
+        self.used = self.used_since(now);
         self.base = self.passed.wrapping_sub(surplus);
         let program = &*self.program;
         let tree = &mut self.tree;
@@ -491,9 +524,29 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         self.ahead.latest
     }
 
-    /// Brings the root up to date.
+    /// Brings the root up to date. If no packet came for long, nobody looked when the flows had ended. Their magic bytes
+    /// would go on draining, at the cost of what the aggregate saves.
     #[inline]
     fn advance(&mut self, now: Nanos) {
+        if self.boost > 0
+            && let Some(looked) = self.silent_since()
+            && now > looked
+        {
+            self.advance_to(looked);
+            self.look_at_all(now);
+        }
+        self.advance_to(now);
+    }
+
+    /// The time after which silence is long: the looks at which the magic bytes of flows that ended are taken out should
+    /// have been by then.
+    fn silent_since(&self) -> Option<Nanos> {
+        let looks = !self.paper && self.due > 0;
+        looks.then(|| self.due.saturating_add(SILENT.saturating_mul(self.period)))
+    }
+
+    #[inline]
+    fn advance_to(&mut self, now: Nanos) {
         let unused = self.give(now);
         if self.boost > 0 {
             self.serve_saved(unused);

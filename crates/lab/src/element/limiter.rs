@@ -177,6 +177,11 @@ impl Limiter {
         {
             below.count(meta.bytes.into());
         }
+        if let (Some(below), tidegate_limiter::Limiter::PhantomQueues(queues)) =
+            (&self.below, &mut self.limiter)
+        {
+            below.tell(queues);
+        }
         match fate {
             Fate::Pass(id) => Some(id),
             Fate::Mark(id, dscp) => {

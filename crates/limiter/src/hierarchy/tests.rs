@@ -83,7 +83,11 @@ impl Network {
                 bytes: PACKET as u32,
                 ..PacketMeta::default()
             };
-            if sender.limiter.offer(now, &packet) == Decision::Pass {
+            let decision = sender.limiter.offer(now, &packet);
+            if let Some(used) = sender.limiter.take_used() {
+                self.hierarchy.tell(sender.node, used);
+            }
+            if decision == Decision::Pass {
                 let before = sender.counter;
                 sender.counter += PACKET;
                 sender.passed += PACKET;
@@ -312,4 +316,35 @@ fn after_a_pause_a_node_forgets_its_debt() {
     network.demand(&[9]);
     let rates = network.run(1000 * MILLISECOND);
     assert!(rates[0] > 8.5, "{rates:.2?}");
+}
+
+/// Subscribers that use a small part of their plans, and a little more than the capacity together.
+#[test]
+fn a_mild_overload_ends_though_shares_have_far_to_fall() {
+    for (demand, subscribers) in [(3, 40), (6, 20), (12, 10), (20, 10), (19, 8)] {
+        let mut network = Network::new(&[(100, None)], &vec![(100, 0); subscribers]);
+        network.demand(&vec![demand; subscribers]);
+        let windows: Vec<f64> = (0..120)
+            .map(|_| network.run(50 * MILLISECOND).iter().sum())
+            .collect();
+        let late = windows[10..].iter().any(|rate| *rate > 106.0);
+        assert!(!late, "{demand} of 100: {windows:.1?}");
+        let mean = windows[60..].iter().sum::<f64>() / 60.0;
+        assert!((98.0..101.0).contains(&mean), "{mean:.1}, {windows:.1?}");
+    }
+}
+
+/// One that does not say what it uses may use all, so the share falls step by step.
+#[test]
+fn limiters_that_cannot_say_what_they_use_are_not_cut() {
+    let mut network = Network::new(&[(100, None)], &[(100, 0), (100, 0)]);
+    network.demand(&[2, 0]);
+    network.run(300 * MILLISECOND);
+    let mut hierarchy = network.hierarchy.clone();
+    for look in 6..10 {
+        hierarchy.tell(0, Share::WHOLE);
+        hierarchy.count(0, 100_000_000 / 8 / 20 * 5 / 4);
+        hierarchy.share(0, (look + 1) * LOOK + 1);
+    }
+    assert!(hierarchy.nodes[0].share.ratio() > 0.5, "{hierarchy:?}");
 }

@@ -82,6 +82,20 @@ impl PhantomQueues {
         of_any_size!(&mut self.0, queues => queues.set_share(share));
     }
 
+    /// The part of the whole rate that was used between the latest two looks, or more, see
+    /// [`Hierarchy::tell`](crate::Hierarchy::tell). It is said once after each look.
+    #[inline]
+    pub fn take_used(&mut self) -> Option<Share> {
+        of_any_size!(&mut self.0, queues => queues.take_used())
+    }
+
+    /// Whether [`take_used`](Self::take_used) ever says anything: with burst control, unless it is the paper's, and
+    /// without a boost.
+    #[inline]
+    pub fn knows_used(&self) -> bool {
+        of_any_size!(&self.0, queues => queues.knows_used())
+    }
+
     /// Decides about a packet. Times that go back count as the latest so far.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_limiter::{Hierarchy, HierarchyError, Nanos, NetworkNode, Rate, Share};
+use tidegate_limiter::{Hierarchy, HierarchyError, Nanos, NetworkNode, PhantomQueues, Rate, Share};
 
 use crate::plan::Plan;
 
@@ -57,6 +57,19 @@ impl Below {
         let network = self.network.0.lock();
         let mut network = network.unwrap_or_else(PoisonError::into_inner);
         network.share(self.node, now)
+    }
+
+    /// Tells the nodes which part of its rate the limiter used lately.
+    pub fn tell(&self, queues: &mut PhantomQueues) {
+        let used = match queues.knows_used() {
+            true => queues.take_used(),
+            false => Some(Share::WHOLE),
+        };
+        if let Some(used) = used {
+            let network = self.network.0.lock();
+            let mut network = network.unwrap_or_else(PoisonError::into_inner);
+            network.tell(self.node, used);
+        }
     }
 
     /// Counts what the limiter let pass.

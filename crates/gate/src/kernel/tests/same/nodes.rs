@@ -13,6 +13,14 @@ impl Reference {
             Self::Bucket(bucket) => bucket.set_share(share),
         }
     }
+
+    /// What it tells the nodes above it after a packet, of which they counted these bytes.
+    fn used(&mut self, counted: u64) -> Option<Share> {
+        match self {
+            Self::Queues(queues) if queues.knows_used() => queues.take_used(),
+            _ => (counted > 0).then_some(Share::WHOLE),
+        }
+    }
 }
 
 /// A subscriber below a node.
@@ -116,11 +124,15 @@ impl<'a> Network<'a> {
         };
         let packet = one.classifier.classify(&headers.into(), u32::from(bytes));
         let expected = reference.offer(now, &packet);
+        let mut counted = 0;
         if expected == Decision::Pass {
             let before = one.passed;
             one.passed += u64::from(bytes);
-            let counted = Hierarchy::counted(before, one.passed, Hierarchy::grain(one.plan.rate));
+            counted = Hierarchy::counted(before, one.passed, Hierarchy::grain(one.plan.rate));
             self.hierarchy.count(one.node, counted);
+        }
+        if let Some(used) = reference.used(counted) {
+            self.hierarchy.tell(one.node, used);
         }
         let frame = frame([192, 0, 2, number as u8], flow, bytes);
         let kernel = self.gate.kernel();
