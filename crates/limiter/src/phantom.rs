@@ -9,6 +9,7 @@ mod queue;
 mod roomy;
 mod share;
 mod tree;
+mod used;
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::policy::Room;
 use crate::prefetch::prefetch;
 use crate::{ConfigError, Decision, Ecn, Field, Meter, Nanos, PacketMeta, Program, Rate, Share};
 use ahead::Ahead;
-use config::{LASTS, LEAST, mark_bytes, most_mark};
+use config::{LASTS, mark_bytes, most_mark};
 use placement::Placement;
 use tree::{PACKET, Tree};
 
@@ -40,9 +41,6 @@ fn mark(ecn: Ecn, room: u64, least: &u32) -> Decision {
 
 /// So many periods after a look was due, silence is long, see `advance`.
 const SILENT: u64 = 4;
-
-/// The longest time whose service is set against a surplus. Surpluses are smaller.
-const SECOND: Nanos = 1_000_000_000;
 
 /// [`PhantomQueues`] of one size, for measurements and tests that choose it.
 ///
@@ -247,20 +245,6 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         (self.paper, self.tree.buckets, self.period) = (paper, !paper, period);
     }
 
-    /// The part of the whole rate that was used between the latest two looks, or more, see
-    /// [`Hierarchy::tell`](crate::Hierarchy::tell). It is said once after each look.
-    #[inline]
-    pub fn take_used(&mut self) -> Option<Share> {
-        let used = std::mem::take(&mut self.used);
-        (used > 0).then(|| Share::from_parts(used))
-    }
-
-    /// Whether [`take_used`](Self::take_used) ever says anything.
-    pub fn knows_used(&self) -> bool {
-        // What passes thanks to saved bytes is not in the books.
-        self.places() && self.boost == 0
-    }
-
     /// Decides about a packet. Times that go back count as the latest so far.
     ///
     /// # Panics
@@ -404,22 +388,6 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         }
     }
 
-    /// What the burst bucket of a queue that is not filled may hold, were it alone: twice what the
-    /// surplus of the aggregate leaves of a filled queue's bucket, but a small part in any case.
-    fn allowance(&self, now: Nanos) -> u64 {
-        let upper = self.thresholds.0;
-        let left = upper.saturating_sub(self.surplus(now));
-        (2 * left).max(upper / LEAST)
-    }
-
-    /// By how much the bytes that passed exceed the rate, from a look on that found no surplus.
-    fn surplus(&self, now: Nanos) -> u64 {
-        let elapsed = now.saturating_add(self.period).saturating_sub(self.due);
-        // The threshold is the rate of two periods.
-        let served = self.thresholds.0 * elapsed.min(SECOND) / (2 * self.period);
-        self.passed.wrapping_sub(self.base).saturating_sub(served)
-    }
-
     /// Burst control as in the paper: a queue that accepts too much in a period is filled.
     fn decide_by_periods(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let (queue, bytes) = (usize::from(packet.queue), u64::from(packet.bytes));
@@ -473,18 +441,6 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             (root.clock, until, owed),
         );
         ahead.event = ahead.event.min(self.due);
-    }
-
-    /// See [`take_used`](Self::take_used). What passed may have been the surplus of earlier times.
-    fn used_since(&self, now: Nanos) -> u32 {
-        if !self.knows_used() || self.due == 0 {
-            return 0;
-        }
-        let whole = self.whole.as_ref().map(|whole| whole.thresholds.0);
-        let elapsed = now.saturating_add(self.period).saturating_sub(self.due);
-        // As for a surplus.
-        let most = whole.unwrap_or(self.thresholds.0) * elapsed.min(SECOND) / (2 * self.period);
-        Share::part(self.passed.wrapping_sub(self.base), most)
     }
 
     /// Looks at all queues, also those that nothing is sent to any more.
