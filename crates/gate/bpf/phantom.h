@@ -5,13 +5,12 @@
 #pragma once
 #include "meter.h"
 #include "numbers.h"
+#include "surplus.h"
 
 // Most rounds of settling while the lock is held. Then other packets may take it.
 enum { ROUNDS = 2 };
 // Bytes of a full packet.
 enum { PACKET = 1500 };
-// The part of a filled queue's burst bucket that a queue has in any case: 1 in 2^LEAST_SHIFT.
-enum { LEAST_SHIFT = 3 };
 // So many periods after a look was due, silence is long.
 enum { SILENT = 4 };
 // The part of a filled queue's burst bucket that shows that a sender exceeds the rate.
@@ -211,23 +210,6 @@ static __always_inline u64 burst_of(const struct queue *queue)
 {
 	u64 burst = queue->mark - queue->served;
 	return burst & ((burst >> 63) - 1);
-}
-
-// By how much the bytes that passed exceed the rate, from a look on that found no surplus. The service of a second at most
-// is set against it.
-static __always_inline u64 surplus(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
-{
-	u64 elapsed = least(now + plan->period - s->due, SECOND), passed = s->passed_bytes - s->base;
-	// The threshold is the rate of two periods.
-	u64 served = granted_of(granted, plan->upper) * elapsed / (2 * plan->period);
-	return passed > served ? passed - served : 0;
-}
-
-// What the burst bucket of a queue that is not filled may hold, were it alone.
-static __always_inline u64 allowance(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
-{
-	u64 upper = granted_of(granted, plan->upper), left = 2 * (upper - least(surplus(s, plan, granted, now), upper)), few = upper >> LEAST_SHIFT;
-	return left > few ? left : few;
 }
 
 // Puts accepted bytes into a queue's burst bucket: three quarters if it is filled.
