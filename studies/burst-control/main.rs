@@ -245,7 +245,7 @@ fn missed<'a>(text: &mut String, found: impl IntoIterator<Item = &'a Found>) -> 
     Ok(())
 }
 
-/// The names of the columns of [`line`].
+/// The names of the columns of [`line()`].
 fn heading(text: &mut String) -> Result<()> {
     writeln!(
         text,

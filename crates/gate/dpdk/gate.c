@@ -21,7 +21,7 @@ enum {
 	CHUNK = 64,	// values that are written while the cores wait
 	IDLE = 512,	// polls without a packet, after which a core may sleep
 	RETRIES = 16,	// attempts to send what a port has no room for
-	SILENT = 3,	// polls without a packet that show that a port is drained
+	DRAINED = 3,	// polls without a packet that show that a port is drained
 };
 enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS, NODES_MAP };
 
@@ -127,7 +127,7 @@ static int work(void *argument)
 	// What a port has taken in is sent at the end. It may never run dry.
 	u32 idle = 0, silent = 0, left = 2 * RING / BURST;
 	self = core;
-	while (silent < SILENT && left) {
+	while (silent < DRAINED && left) {
 		wait_if_asked(core);
 		u32 count = pass(core, 0, queue) + pass(core, 1, queue);
 		core->bursts++;
