@@ -9,8 +9,8 @@ enum {
 	MOST_DEBT = 4,	// in parts of a second
 	REPAID = 8,	// the part of a debt that is taken off the next interval
 	GROWTH = 8,	// a share grows by this part at most
-	TOLD = 3,	// looks in a row after which all limiters have told what they use
-	NEAR = 3,	// up to so many sixteenths of the share, the way to the right one counts as short
+	TOLD = 3,	// after so many looks in a row, every limiter has told what it uses
+	NEAR = 3,	// a way of at most this many sixteenths of the share is short
 	GENTLE = 8,	// the part of a short way that is gone at a look
 	MICROSECONDS = 1000000,
 	MOST_LOAD_BITS = 43,

@@ -11,7 +11,7 @@
 enum { ROUNDS = 2 };
 // Bytes of a full packet.
 enum { PACKET = 1500 };
-// So many periods after a look was due, silence is long.
+// Silence is long from this many periods on after a look was due.
 enum { SILENT = 4 };
 // The part of a filled queue's burst bucket that shows that a sender exceeds the rate.
 enum { LASTS = 4 };

@@ -363,7 +363,7 @@ struct packet {
 	};
 	union {
 		u32 interface;	// where it came in, likewise
-		u32 used;	// after its seat was found: the part of its rate that the limiter used lately, if it is to be told
+		u32 used;	// after its seat was found: the part of its rate that the limiter used lately, for its nodes; 0 tells them nothing
 	};
 	u16 outer, inner;
 	union {

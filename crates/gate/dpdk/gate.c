@@ -541,7 +541,7 @@ int tidegate_dpdk_counters(u32 number, u64 *to)
 	return 0;
 }
 
-#include "told.h"
+#include "copies.h"
 
 // Packets and bytes that were counted for a reason, on all cores.
 void tidegate_dpdk_tally(u32 reason, u64 *packets, u64 *bytes)

@@ -127,10 +127,3 @@ static inline void free_lines(void)
 		watching.lines[page] = 0;
 	}
 }
-
-// Whether TCP was told to a line. Cores may write meanwhile.
-static inline bool is_told(u32 subscriber)
-{
-	const volatile struct line *l = line_of(subscriber);
-	return l && (l->trips[0] || l->trips[1] || l->segments[0] || l->segments[1]);
-}

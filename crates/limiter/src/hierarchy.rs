@@ -137,7 +137,7 @@ const MOST_DEBT: u64 = 4;
 const REPAID: u64 = 8;
 /// A share grows by this part at most from one look to the next.
 const GROWTH: u32 = 8;
-/// After so many looks in a row that find more than the capacity, all limiters have told what they use.
+/// Looks in a row that find more than the capacity. After them, every limiter has told which part of its rate it uses.
 const TOLD: u32 = 3;
 /// Of the way to the share that would have filled the node exactly, up to this many sixteenths of the share, an eighth is
 /// gone at a look.

@@ -39,7 +39,7 @@ fn mark(ecn: Ecn, room: u64, least: &u32) -> Decision {
     Decision::Pass
 }
 
-/// So many periods after a look was due, silence is long, see `advance`.
+/// Silence is long from this many periods on after a look was due, see `advance`.
 const SILENT: u64 = 4;
 
 /// [`PhantomQueues`] of one size, for measurements and tests that choose it.

@@ -320,7 +320,7 @@ fn chunks(
     Ok(all)
 }
 
-/// The lines to which TCP was told, of subscribers with these numbers.
+/// The lines that had segments of TCP, of subscribers with these numbers.
 pub(super) fn lines(subscribers: Range<u32>) -> Result<Vec<(u32, Vec<u8>)>, DpdkError> {
     chunks(
         "reading lines",

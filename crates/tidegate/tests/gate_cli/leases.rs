@@ -153,11 +153,11 @@ fn a_dhcp_server_by_kea() {
     let (code, out, err) = machine.run("udhcpc", &words);
     assert_eq!(code, 0, "{out}{err}{}", log());
     let assigned = serde_json::json!(["192.0.2.140/32"]);
-    until("the lease is told", || {
+    until("the gate has the lease", || {
         matches(&machine, CLIENT) == assigned
     });
     // Nobody renews it.
-    until("its end is told", || {
+    until("the gate has its end", || {
         matches(&machine, CLIENT) == serde_json::json!([])
     });
     machine.gate(&["down"]);

@@ -77,7 +77,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
     assert!(text.contains(total));
 }
 
-/// A gate that is followed, and asked so many seconds ago.
+/// A gate that is followed, and was asked this number of seconds ago.
 fn pair(asked_s: Option<f64>) -> PairJson {
     PairJson {
         peer: "192.0.2.2:9642".into(),

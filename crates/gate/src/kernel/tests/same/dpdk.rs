@@ -91,7 +91,7 @@ fn the_gate_on_dpdk_decides_the_same() {
             state.saved = None;
         }
         assert_eq!(states[0], states[1]);
-        // Another gate would be told the same, and the limiter goes on there.
+        // Both tell another gate the same, and the limiter goes on there.
         let told = path.export(0..1_024, 0).unwrap();
         assert_eq!(told, pair.gate.kernel().export(0..1, 0).unwrap());
         let (_, at, state) = &told[0];
