@@ -4,7 +4,6 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,13 +18,13 @@ const HEADER_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 /// A stream that HTTP can be spoken on by one after the other.
 #[derive(Debug)]
-pub(super) struct Kept<S>(Arc<Inner<S>>);
+pub(super) struct Kept<S>(Arc<Mutex<Inner<S>>>);
 
 #[derive(Debug)]
 struct Inner<S> {
-    stream: Mutex<S>,
+    stream: S,
     /// The last four bytes that were read.
-    last: AtomicU32,
+    last: u32,
 }
 
 impl<S> Clone for Kept<S> {
@@ -36,20 +35,17 @@ impl<S> Clone for Kept<S> {
 
 impl<S> Kept<S> {
     pub fn new(stream: S) -> Self {
-        Self(Arc::new(Inner {
-            stream: Mutex::new(stream),
-            last: AtomicU32::new(0),
-        }))
+        Self(Arc::new(Mutex::new(Inner { stream, last: 0 })))
     }
 
     /// Whether the client sent whole requests so far, if none of them has a body: nothing of a further one was read then.
     /// Otherwise that part would have to end with an empty line too, and so be a request that is answered.
     pub fn has_whole_requests(&self) -> bool {
-        self.0.last.load(Ordering::Relaxed) == HEADER_END
+        self.lock().last == HEADER_END
     }
 
-    fn stream(&self) -> MutexGuard<'_, S> {
-        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,12 +56,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Kept<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut *self.stream()).poll_read(cx, buffer))?;
+        let mut inner = self.lock();
+        ready!(Pin::new(&mut inner.stream).poll_read(cx, buffer))?;
         let new = &buffer.filled()[before..];
-        let last = self.0.last.load(Ordering::Relaxed);
         let add = |last: u32, byte: &u8| last << 8 | u32::from(*byte);
-        let last = new[new.len().saturating_sub(4)..].iter().fold(last, add);
-        self.0.last.store(last, Ordering::Relaxed);
+        let end = new[new.len().saturating_sub(4)..].iter();
+        inner.last = end.fold(inner.last, add);
         Poll::Ready(Ok(()))
     }
 }
@@ -76,7 +72,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Kept<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.stream()).poll_write(cx, bytes)
+        Pin::new(&mut self.lock().stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -84,19 +80,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Kept<S> {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.stream()).poll_write_vectored(cx, bytes)
+        Pin::new(&mut self.lock().stream).poll_write_vectored(cx, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream().is_write_vectored()
+        self.lock().stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream()).poll_flush(cx)
+        Pin::new(&mut self.lock().stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream()).poll_shutdown(cx)
+        Pin::new(&mut self.lock().stream).poll_shutdown(cx)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limiters below nodes of a network, as in the gate: a node that is full leaves each of them the same part of its rate.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_limiter::{Hierarchy, HierarchyError, Nanos, NetworkNode, PhantomQueues, Rate, Share};
 
@@ -25,6 +25,11 @@ impl Network {
         });
         let network = Hierarchy::new(&nodes.collect::<Vec<_>>())?;
         Ok(Some(Self(Arc::new(Mutex::new(network)))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Hierarchy> {
+        // Nothing is left half done by a thread that panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,10 +58,7 @@ impl Below {
 
     /// The share of its rate that the limiter may use now.
     pub fn share(&self, now: Nanos) -> Share {
-        // Nothing is left half done by a thread that panicked.
-        let network = self.network.0.lock();
-        let mut network = network.unwrap_or_else(PoisonError::into_inner);
-        network.share(self.node, now)
+        self.network.lock().share(self.node, now)
     }
 
     /// Tells the nodes which part of its rate the limiter used lately.
@@ -66,9 +68,7 @@ impl Below {
             false => Some(Share::WHOLE),
         };
         if let Some(used) = used {
-            let network = self.network.0.lock();
-            let mut network = network.unwrap_or_else(PoisonError::into_inner);
-            network.tell(self.node, used);
+            self.network.lock().tell(self.node, used);
         }
     }
 
@@ -78,9 +78,7 @@ impl Below {
         self.passed += bytes;
         let counted = Hierarchy::counted(before, self.passed, self.grain);
         if counted > 0 {
-            let network = self.network.0.lock();
-            let mut network = network.unwrap_or_else(PoisonError::into_inner);
-            network.count(self.node, counted);
+            self.network.lock().count(self.node, counted);
         }
     }
 }
