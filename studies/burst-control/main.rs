@@ -92,7 +92,7 @@ fn in_kernel(args: &Args) -> Result<()> {
     let table = kernel_table(&found)?;
     print!("{table}");
     if args.lab.update {
-        std::fs::write(experiment::folder(NAME).join("kernel.txt"), table)?;
+        std::fs::write(experiment::folder(NAME).join("measured-kernel.txt"), table)?;
     }
     Ok(())
 }
