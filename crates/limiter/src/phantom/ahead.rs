@@ -6,7 +6,7 @@ use crate::meter::BYTE;
 
 /// The root of a fair share, as it will be until the first of its queues may be empty, worked out
 /// in advance: one cache line, and with a packet's own queue all that is looked at. Nothing is
-/// divided, and whether the packet passes is no branch, which the processor could guess wrong.
+/// divided.
 ///
 /// Time is measured backwards, in bytes that are left to be given to each queue until then.
 #[derive(Debug, Clone)]
@@ -88,19 +88,22 @@ impl Ahead {
         let left = quotient(left, self.inverse);
         let drained = self.clock.wrapping_sub(left);
         let bytes = u64::from(bytes);
-        // Only WHOLE has the highest bit: a queue that is not filled may have a sixteenth of `most`. Beyond that, it
-        // depends on what passed of others, and on ECN.
-        let exceeds = at.burst(drained) << (at.room >> 63 << 2) > self.most;
-        if exceeds & (at.room == WHOLE) {
+        let burst = at.burst(drained);
+        // A queue that is not filled may have a sixteenth of `most`. Beyond that, it depends on what passed of others, and
+        // on ECN.
+        if at.room == WHOLE && burst << 4 > self.most {
             return None;
         }
+        if at.room != WHOLE && burst > self.most {
+            return Some(None);
+        }
         let free = drained.wrapping_sub(at.full);
-        if exceeds | (free < bytes) {
+        if free < bytes {
             return Some(None);
         }
         at.room = at.room.max(free);
         at.full = at.full.wrapping_add(bytes);
-        at.pour(bytes, drained);
+        at.mark = drained.wrapping_add(burst + at.poured(bytes));
         self.added += bytes;
         Some(Some(free - bytes))
     }
