@@ -6,7 +6,7 @@ use super::{BOTTLENECKS, BUFFERS, Grid, RTTS, SENDERS};
 
 /// Colours of the senders, distinct for colour-blind readers too [Okabe and Ito 2008].
 const COLOURS: [&str; SENDERS.len()] = [
-    "#999999", "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#e69f00",
+    "#999999", "#0072b2", "#d55e00", "#f0e442", "#cc79a7", "#009e73", "#e69f00",
 ];
 const FIELD: (usize, usize) = (66, 40);
 const LEFT: usize = 70;
