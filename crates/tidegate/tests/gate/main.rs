@@ -6,6 +6,7 @@
 mod boost;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod ecn;
 mod felt;
 mod flood;
 mod frames;

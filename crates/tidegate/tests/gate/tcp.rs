@@ -3,7 +3,6 @@
 //! There are a server, a bridge with the gate, and a client. The tests measure bytes at the client's device
 //! and at its applications, and compare them with the gate's counters.
 
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::support::{
 use tidegate_lab::MILLISECOND;
 use tidegate_testbed::iperf::{self, Bulk, Received};
 use tidegate_testbed::link::LinkPlan;
-use tidegate_testbed::namespace::{DeviceCounters, Namespace};
+use tidegate_testbed::namespace::DeviceCounters;
 use tidegate_testbed::site::{LinkPosition, Site};
 
 /// The same with this hook.
@@ -72,7 +71,7 @@ impl Window {
     }
 
     /// Dropped packets of those that came for a subscriber.
-    fn drops(&self, subscriber: &str) -> f64 {
+    pub fn drops(&self, subscriber: &str) -> f64 {
         let [passed, dropped] = ["passed_packets", "excess_packets"].map(|counter| {
             let [before, after] = [0, 1].map(|at| self.gate[at].of(subscriber, "down", counter));
             (after - before) as f64
@@ -81,7 +80,7 @@ impl Window {
     }
 
     /// Packets of a subscriber that were marked as congested.
-    fn marks(&self, subscriber: &str) -> u64 {
+    pub fn marks(&self, subscriber: &str) -> u64 {
         let [before, after] =
             [0, 1].map(|at| self.gate[at].of(subscriber, "down", "marked_packets"));
         after - before
@@ -358,77 +357,6 @@ fn super_packets_are_charged_as_on_the_wire() {
         found.within("gate's count", window.agreement(&["alice"]), 0.99, 1.01);
         let goodput = sum(&received, 0..1) * 8.0 / MEASURED.as_secs_f64() / 1e6;
         found.within("goodput, Mbit/s", goodput, 27.0, 29.6);
-        Some(found)
-    });
-}
-
-/// Lets TCP in a namespace ask for ECN, or not.
-fn set_ecn(space: &Namespace, ecn: bool) {
-    let script = format!("echo {} >/proc/sys/net/ipv4/tcp_ecn", u8::from(ecn));
-    let output = space
-        .output(Command::new("sh").arg("-c").arg(script))
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
-/// Eight connections of CUBIC get the same rate and shares with ECN as without, and hardly any packet is dropped.
-#[test]
-#[ignore = "takes seconds of real time: make test-realtime"]
-fn marks_replace_drops_of_the_kernel_s_senders() {
-    let _alone = alone();
-    let test = "marks_replace_drops_of_the_kernel_s_senders";
-    if !has_iperf(test) {
-        return;
-    }
-    let hosts: Vec<u8> = (129..137).collect();
-    let configuration = format!(
-        "{BRIDGE}
-        [plan.fair]
-        down = \"20mbit\"
-        policy = {{ weighted = [{}] }}
-        {}
-        [[subscriber]]
-        name = \"alice\"
-        plan = \"fair\"
-        addresses = \"192.0.2.128/25\"",
-        ["[1, \"queue\"]"; 8].join(", "),
-        by_address(&hosts, "fair"),
-    );
-    measured(|| {
-        let mut found = Findings::default();
-        let mut rates = [0.0; 2];
-        for ecn in [false, true] {
-            let site = permitted(test, Site::new(&round_trips(), LinkPosition::Core))?;
-            set_ecn(&site.server, ecn);
-            set_ecn(&site.client, ecn);
-            let gate = Gate::new(&site.middle, &configuration);
-            gate.run("up FILE");
-            let to = |&host| Bulk::new(site.client_address(host).unwrap(), "cubic", WHOLE);
-            let bulks: Vec<_> = hosts.iter().map(to).collect();
-            let (window, received) = observe(&site, &gate, &bulks);
-            let this = findings(&site);
-            found.wrong.extend(this.wrong);
-            found.late = found.late.max(this.late);
-            rates[usize::from(ecn)] = window.rate("alice") / 1e6;
-            let drops = window.drops("alice") * 100.0;
-            let (least, most) = if ecn { (0.0, 0.1) } else { (1.0, 20.0) };
-            found.within(&format!("drops with ECN {ecn}, %"), drops, least, most);
-            let marks = window.marks("alice");
-            found.ensure((marks > 0) == ecn, || {
-                format!("{marks} marks are counted with ECN {ecn}")
-            });
-            let indices = windows(&received, 0..8);
-            let indices = indices.iter().map(|shares| jain(shares)).collect();
-            found.within("Jain's index, median", median(indices), 0.95, 1.0);
-            gate.run("down");
-        }
-        found.within("rate without ECN, Mbit/s", rates[0], 19.4, 20.6);
-        found.within(
-            "rate with ECN over without",
-            rates[1] / rates[0],
-            0.98,
-            1.02,
-        );
         Some(found)
     });
 }
