@@ -121,6 +121,16 @@ pub trait Control: Send {
             .ok_or_else(|| ControlError::Unknown(format!("no subscriber has {what}")))
     }
 
+    /// The subscriber that access servers call by this name: its own, or one of its users.
+    ///
+    /// # Errors
+    /// If there is none, or the gate cannot be read.
+    fn user(&mut self, user: &str) -> Result<String, ControlError> {
+        let found = self.roster()?.find(user).is_some();
+        let unknown = || ControlError::Unknown(format!("no subscriber has the user `{user}`"));
+        found.then(|| user.to_owned()).ok_or_else(unknown)
+    }
+
     /// Changes one subscriber until it is reset, or changes in the file.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ pub enum Kind {
 pub struct Request {
     /// What it asks for.
     pub kind: Kind,
-    /// The user's name: the subscriber.
+    /// The user's name: the subscriber's, or one of its `users`.
     pub user: Option<String>,
     /// Addresses and prefixes of the session.
     pub matches: Vec<Match>,

@@ -16,6 +16,9 @@ pub struct Declaration {
     /// How its packets are recognised.
     #[serde(with = "as_text")]
     pub matches: Vec<Match>,
+    /// What access servers call it in RADIUS, besides its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Whether all its packets are dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,

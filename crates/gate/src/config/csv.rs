@@ -314,6 +314,8 @@ fn by_keys(
             sheet.values(&row, of(key), &between, read, &mut found);
         }
         let place = sheet.place(&row);
+        let users = row.cell(of("users")).split(between);
+        let users = users.filter(|user| !user.is_empty());
         let named = row.cell(of("plan"));
         let rates = PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate));
         let draft = Draft {
@@ -327,6 +329,8 @@ fn by_keys(
             rates,
             live: live || manner.live && found.is_empty(),
             matches: found,
+            unread: sheet.sink.count() > mistakes,
+            users: users.map(|user| (user.to_owned(), place)).collect(),
             suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
             place,
             plan_place: place,
@@ -359,6 +363,8 @@ fn family(text: &str, wanted: &str) -> Result<Vec<Match>, String> {
 /// The columns of LibreQoS's form.
 struct Columns {
     id: usize,
+    /// The addresses of devices, which are users of RADIUS where they are none.
+    mac: Option<usize>,
     ipv4: usize,
     ipv6: usize,
     down: usize,
@@ -384,10 +390,13 @@ impl Columns {
         }
     }
 
-    /// Where the values of a line are: circuit, addresses of both families, rates down and up.
-    fn of(&self, row: &Row) -> [Option<usize>; 5] {
+    /// Where the values of a line are: circuit, addresses of both families, rates down and up, MAC address.
+    fn of(&self, row: &Row) -> [Option<usize>; 6] {
         let without = row.record.len() + self.numbers.len() == self.width;
-        [self.id, self.ipv4, self.ipv6, self.down, self.up].map(|column| {
+        let [id, ipv4, ipv6, down, up] =
+            [self.id, self.ipv4, self.ipv6, self.down, self.up].map(Some);
+        [id, ipv4, ipv6, down, up, self.mac].map(|column| {
+            let column = column?;
             let moved = without && column >= self.numbers.end;
             Some(column - if moved { self.numbers.len() } else { 0 })
         })
@@ -428,6 +437,7 @@ impl Columns {
             width: header.record.len(),
             numbers,
             id: id?,
+            mac: named("MAC"),
             ipv4: ipv4?,
             ipv6: ipv6?,
             down: down?,
@@ -442,6 +452,8 @@ struct Circuit {
     parent: Option<String>,
     rates: PerDirection<Option<u64>>,
     matches: Vec<(Match, Place)>,
+    unread: bool,
+    users: Vec<(String, Place)>,
     place: Place,
 }
 
@@ -457,7 +469,7 @@ fn shaped_devices(
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut circuits: Vec<Circuit> = Vec::new();
     for row in rows {
-        let [id, ipv4, ipv6, down, up] = columns.of(&row);
+        let [id, ipv4, ipv6, down, up, mac] = columns.of(&row);
         let name = row.cell(id);
         if name.is_empty() && row.record.iter().all(|cell| cell.trim().is_empty()) {
             continue;
@@ -503,11 +515,19 @@ fn shaped_devices(
                 },
                 rates,
                 matches: Vec::new(),
+                unread: false,
+                users: Vec::new(),
                 place: sheet.place(&row),
             });
             circuits.len() - 1
         });
+        let user = row.cell(mac);
+        if manner.live && found.is_empty() && !user.is_empty() && Mac::read(user).is_err() {
+            let user = (user.to_owned(), sheet.place(&row));
+            circuits[number].users.push(user);
+        }
         circuits[number].matches.append(&mut found);
+        circuits[number].unread |= sheet.sink.count() > mistakes;
     }
     for circuit in circuits {
         let draft = Draft {
@@ -517,6 +537,8 @@ fn shaped_devices(
             rates: circuit.rates,
             live: manner.live && circuit.matches.is_empty(),
             matches: circuit.matches,
+            unread: circuit.unread,
+            users: circuit.users,
             suspended: false,
             place: circuit.place,
             plan_place: circuit.place,

@@ -87,12 +87,13 @@ section! { SUBSCRIBER = "[[subscriber]]", "A subscriber: its traffic shares a li
     "vlan": "number or numbers", "none", "Its VLAN tags, 1 to 4094, for packets with one tag.";
     "qinq": "pair or pairs", "none", "Its pairs of tags, the outer one first: `\"100.200\"`.";
     "pppoe": "number or numbers", "none", "Its PPPoE sessions, 1 to 65534.";
+    "users": "name or names", "none", "What access servers call it in RADIUS, besides its name.";
     "suspended": "true or false", "false", "Drops all its packets, and counts them as beyond the limit.";
     "from-port": "name", "none", "The interface where its packets come in, one of side `access`. Packets from its addresses that come in at another one are dropped and counted as `spoofed_dropped`.";
     "from-mac": "address", "none", "The MAC address that its packets come from, likewise.";
     "from-vlan": "number or pair", "none", "The VLAN tags that its packets have, likewise: `\"100\"`, or the outer and the inner one, `\"100.200\"`.";
 }
-section! { IMPORT = "[[import]]", "Files of subscribers and of nodes. A CSV file of subscribers has one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,parent,down,up,addresses,vlan,qinq,pppoe`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates, below the node that `Parent Node` names if there are nodes. Lines that begin with `#` are comments.";
+section! { IMPORT = "[[import]]", "Files of subscribers and of nodes. A CSV file of subscribers has one of two forms. In Tidegate's form the first line names the keys of `[[subscriber]]` in any order (`name,plan,parent,down,up,addresses,vlan,qinq,pppoe,users`, and `from-port,from-mac,from-vlan`); spaces or semicolons separate several values in a field. The other form is LibreQoS's ShapedDevices.csv: its circuits become subscribers, limited to their maximum rates, below the node that `Parent Node` names if there are nodes. With `live`, what stands in the column `MAC` of circuits without addresses and is no MAC address is the name of their user in RADIUS. Lines that begin with `#` are comments.";
     "csv": "path", "", "The CSV file, relative to the folder of this file. It is needed unless `network` is set.";
     "network": "path", "none", "LibreQoS's network.json: its nodes become nodes here, with their names and parents. Virtual nodes are left out; their children belong to the node above.";
     "plan": "name", "none", "The plan of lines without a plan. Rates in the CSV file count before the plan's.";

@@ -28,8 +28,12 @@ pub(super) struct Draft<'a> {
     /// In bit/s.
     pub rates: PerDirection<Option<u64>>,
     pub matches: Vec<(Match, Place)>,
+    /// Whether something of it could not be read, which was reported.
+    pub unread: bool,
     /// Whether it gets addresses live.
     pub live: bool,
+    /// What access servers call it.
+    pub users: Vec<(String, Place)>,
     /// Whether all its packets are dropped.
     pub suspended: bool,
     pub place: Place,
@@ -56,6 +60,7 @@ pub(super) struct Roll<'a> {
     numbers: HashMap<&'a str, usize>,
     names: HashMap<Arc<str>, u32>,
     owners: HashMap<Match, u32>,
+    users: HashMap<String, u32>,
     places: Vec<Place>,
     /// One for each plan, direction and rate.
     limits: HashMap<Terms, Result<Arc<Limits>, String>>,
@@ -81,6 +86,7 @@ impl<'a> Roll<'a> {
             numbers: numbers.map(|(i, (name, _))| (name.as_str(), i)).collect(),
             names: HashMap::new(),
             owners: HashMap::new(),
+            users: HashMap::new(),
             places: Vec::new(),
             limits: HashMap::new(),
             suspended: PerDirection::new(|direction| Arc::new(Limits::suspended(direction))),
@@ -147,7 +153,7 @@ impl<'a> Roll<'a> {
             let message = format!("nothing limits `{name}`: give it a plan, or rates");
             self.sink.wrong(draft.place, message);
         }
-        if draft.matches.is_empty() && !draft.live {
+        if draft.matches.is_empty() && !draft.live && !draft.unread {
             let message = format!(
                 "nothing identifies the packets of `{name}`: give it addresses, vlan, qinq or pppoe, \
                  or addresses = \"live\" if it gets them from the API or RADIUS \
@@ -183,6 +189,7 @@ impl<'a> Roll<'a> {
                 }
             }
         }
+        let users = self.users(draft.users, number);
         let limits = PerDirection::new(|direction| {
             let rate = draft.rates[direction];
             match self.limits((plan, direction, rate, parent)) {
@@ -211,6 +218,9 @@ impl<'a> Roll<'a> {
             for what in &matches {
                 self.owners.remove(what);
             }
+            for user in &users {
+                self.users.remove(user);
+            }
             return false;
         }
         self.names.insert(name.clone(), number);
@@ -221,6 +231,7 @@ impl<'a> Roll<'a> {
                 plan: plan.map(|plan| self.plans[plan].0.clone()),
                 rates: draft.rates,
                 matches,
+                users,
                 suspended: draft.suspended,
                 parent: draft.parent.map(str::to_owned),
                 from: draft.from,
@@ -228,6 +239,31 @@ impl<'a> Roll<'a> {
             limits,
         });
         true
+    }
+
+    /// The users of the subscriber of this number. Each may mean one subscriber only.
+    fn users(&mut self, drafted: Vec<(String, Place)>, number: u32) -> Vec<String> {
+        let mut users = Vec::new();
+        for (user, place) in drafted {
+            if let Err(message) = check_user(&user) {
+                self.sink.wrong(place, message);
+                continue;
+            }
+            match self.users.get(&user) {
+                Some(&other) if other != number => self.sink.add_with(|| {
+                    let message = format!("another subscriber has the user `{user}` already");
+                    let other = self.places.get(other as usize).copied();
+                    (Mistake::new(place, message), other)
+                }),
+                // A circuit names its user with each of its devices.
+                Some(_) => {}
+                None => {
+                    self.users.insert(user.clone(), number);
+                    users.push(user);
+                }
+            }
+        }
+        users
     }
 
     /// Whether the kernel has room for one more. Each packet tries all lengths of prefixes that are
@@ -268,6 +304,14 @@ impl<'a> Roll<'a> {
         };
         self.limits.entry(key).or_insert_with(make).clone()
     }
+}
+
+/// A User-Name of RADIUS, RFC 2865 §5.1.
+fn check_user(user: &str) -> Result<(), &'static str> {
+    if user.is_empty() || user.len() > 253 || user.chars().any(char::is_control) {
+        return Err("users have 1 to 253 bytes, without control characters");
+    }
+    Ok(())
 }
 
 /// Names are parts of commands, metrics and addresses of the API.

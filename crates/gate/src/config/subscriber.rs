@@ -13,6 +13,7 @@ use crate::table::PerDirection;
 /// Reads an entry, and reports what is wrong with it.
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
     let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
+    let mistakes = sink.count();
     let mut found = Vec::new();
     let mut live = false;
     for (key, read) in matches::KEYS {
@@ -31,6 +32,10 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
             found.extend(found_here.into_iter().map(|what| (what, node.place)));
         }
     }
+    let users = f.values("users").iter().filter_map(|node| {
+        let user = sink.note(node.text("users"))?;
+        Some((user.to_owned(), node.place))
+    });
     let place = |key: &str| -> Place { f.known().place_of(key) };
     let rates = PerDirection::new(|way| f.rate(way.name()));
     let (name, plan, parent) = (f.text("name"), f.text("plan"), f.text("parent"));
@@ -43,7 +48,9 @@ pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>
         parent,
         rates,
         matches: found,
+        unread: sink.count() > mistakes,
         live,
+        users: users.collect(),
         suspended: f.truth("suspended").unwrap_or(false),
         place: place("name"),
         plan_place: place("plan"),

@@ -146,6 +146,17 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
             .ok_or_else(|| ControlError::Unknown(format!("no subscriber has {what}")))
     }
 
+    fn user(&mut self, user: &str) -> Result<String, ControlError> {
+        let (state, _) = self.fresh()?;
+        if state.members.contains_key(user) {
+            return Ok(user.to_owned());
+        }
+        let mut all = state.members.iter();
+        all.find(|(_, member)| member.declared.users.iter().any(|one| one == user))
+            .map(|(name, _)| name.clone())
+            .ok_or_else(|| ControlError::Unknown(format!("no subscriber has the user `{user}`")))
+    }
+
     fn read(&mut self) -> Result<Reading, ControlError> {
         let roster = self.roster()?;
         let (state, path) = self.fresh()?;

@@ -153,6 +153,14 @@ impl SharedGate {
         inspect(&mut *inner.control, &name)
     }
 
+    /// The name of the subscriber that access servers call by this one: its own, or one of its users.
+    ///
+    /// # Errors
+    /// As of [`Control::user`].
+    pub fn user(&self, user: &str) -> Result<String, ControlError> {
+        self.lock().control.user(user)
+    }
+
     /// Takes an address or tag from the subscriber that has it. Returns the subscriber's name.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ fn is_fresh(request: &Request) -> bool {
 /// Does what a request asks for.
 fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
     let named = match (&request.user, request.matches.first()) {
-        (Some(user), _) => Some(user.clone()),
+        (Some(user), _) => api.gate.user(user).ok(),
         (None, Some(what)) => api
             .gate
             .holder(what)

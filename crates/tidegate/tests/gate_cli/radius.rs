@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// A circuit without an address, as in LibreQoS's example for RADIUS: the column MAC has the name of its user.
+const CIRCUITS: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+    Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n\
+    circuit-1,One,device-1,Router,,pppoe-one,,,6,3,60,20,\n";
+
 /// FreeRADIUS's radclient tells the gate who has which address, and changes plans.
 #[test]
 fn an_access_server_by_radius() {
@@ -22,7 +27,9 @@ fn an_access_server_by_radius() {
     fs::set_permissions(&secret, mode).expect("set");
     let radius = "[radius]\naccounting = \"127.0.0.1:1813\"\nchange = \"127.0.0.1:3799\"\n\
         secret = \"radius.secret\"\nclients = [\"127.0.0.1\"]\n\
-        [[subscriber]]\nname = \"cem\"\nplan = \"gold\"\naddresses = \"live\"\n";
+        [[subscriber]]\nname = \"cem\"\nplan = \"gold\"\naddresses = \"live\"\nusers = \"cem@isp\"\n\
+        [[import]]\ncsv = \"circuits.csv\"\nlive = true\n";
+    fs::write(machine.path("circuits.csv"), CIRCUITS).expect("written");
     machine.write(&(FILE.to_owned() + radius));
     let daemon = machine.daemon();
     let of = |name: &str| -> Value {
@@ -58,6 +65,21 @@ fn an_access_server_by_radius() {
         acct("Acct-Status-Type = Start, User-Name = nobody, Framed-IP-Address = 192.0.2.1").0,
         0
     );
+
+    // Who has another name there.
+    for (user, subscriber, address) in [
+        ("pppoe-one", "circuit-1", "192.0.2.77"),
+        ("cem@isp", "cem", "192.0.2.78"),
+    ] {
+        let session = format!("User-Name = \"{user}\", Framed-IP-Address = {address}");
+        acct(&format!("Acct-Status-Type = Start, {session}"));
+        let has = format!("{address}/32");
+        let matches = of(subscriber)["matches"].to_string();
+        assert!(matches.contains(&has), "{subscriber}: {matches}");
+        acct(&format!("Acct-Status-Type = Stop, {session}"));
+        let matches = of(subscriber)["matches"].to_string();
+        assert!(!matches.contains(&has), "{subscriber}: {matches}");
+    }
 
     // Changes: a plan, rates, and what cannot be done.
     let (code, said) = coa("coa", "User-Name = cem, Filter-Id = iron");

@@ -348,3 +348,48 @@ fn subscribers_without_addresses_get_them_live_if_the_import_says_so() {
         assert!(errors[0].contains("live = true"), "{errors:?}");
     }
 }
+
+#[test]
+fn users_of_access_servers_mean_one_subscriber() {
+    let header = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment";
+    // Two devices of a circuit, a MAC address, and a circuit that has an address.
+    let shaped = format!(
+        "{header}\n1,,1,,,one,,,1,1,6,2,\n1,,2,,,one,,,1,1,6,2,\n2,,1,,,02:00:00:00:00:01,,,1,1,6,2,\n3,,1,,,three,192.0.2.3,,1,1,6,2,\n"
+    );
+    let ours = "name,plan,addresses,users\n1,gold,live,one two\n2,gold,live,\n3,gold,live,\n";
+    let text =
+        format!("[[import]]\ncsv = \"s.csv\"\nlive = true\n[[subscriber]]\nusers = \"ann@isp\"");
+    let text = SMALL.replace("[[subscriber]]", &text);
+    for (csv, users) in [(&*shaped, vec!["one"]), (ours, vec!["one", "two"])] {
+        let config = with(&text, &[("s.csv", csv)]).unwrap_or_else(|error| panic!("{error}"));
+        let read = config.subscribers.iter();
+        let read: Vec<_> = read.map(|one| one.declared.users.clone()).collect();
+        assert_eq!(read, [vec!["ann@isp"], users, vec![], vec![]]);
+    }
+    let taken = ours.replace("2,gold,live,", "2,gold,live,two");
+    assert_eq!(
+        wrong(&text, &[("s.csv", &taken)]),
+        ["s.csv:3:1: another subscriber has the user `two` already, in s.csv:2"]
+    );
+    let long = ours.replace("one", &"x".repeat(254));
+    assert_eq!(
+        wrong(&text, &[("s.csv", &long)]),
+        ["s.csv:2:1: users have 1 to 253 bytes, without control characters"]
+    );
+}
+
+/// Who has only an address that cannot be read is not told besides that nothing identifies it.
+#[test]
+fn a_mistake_is_reported_once() {
+    let text = format!("{SMALL}{IMPORT}");
+    let csv = "name,addresses\nbob,192.0.2.300\n";
+    let errors = wrong(&text, &[("users.csv", csv)]);
+    assert!(
+        matches!(&errors[..], [one] if one.starts_with("users.csv:2:5: '192.0.2.300'")),
+        "{errors:?}"
+    );
+    let shaped = SHAPED.replace("100.64.0.2,", "100.64.0.2x,");
+    assert_eq!(wrong(&text, &[("users.csv", &shaped)]).len(), 1);
+    let text = SMALL.replace("[\"192.0.2.1\", \"2001:db8:1::/56\"]", "\"192.0.2.300\"");
+    assert_eq!(wrong(&text, &[]).len(), 1);
+}
