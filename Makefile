@@ -95,6 +95,7 @@ test-realtime:
 old-kernels:
 	@packaging/setup build
 	@packaging/setup kernels
+	@packaging/setup test
 	packaging/old-kernels
 
 define traces_note

@@ -36,7 +36,8 @@ fn marks_replace_drops_on_a_slow_line() {
 }
 
 /// Connections of each of these get the same rate and shares with ECN as CUBIC without, and hardly any packet is dropped. DCTCP
-/// needs about ten round trips until it answers to marks, and there is room for 50 ms: so fewer of its packets are dropped than without ECN, but some are.
+/// needs about ten round trips until it answers to marks, and there is room for 50 ms: so fewer of its packets are dropped
+/// than without ECN, but some are.
 fn marks_replace_drops(test: &str, mbit: u32, hosts: Range<u8>, algorithms: &[&'static str]) {
     let _alone = alone();
     if !has_iperf(test) {
@@ -103,10 +104,8 @@ fn marks_replace_drops(test: &str, mbit: u32, hosts: Range<u8>, algorithms: &[&'
     });
 }
 
-/// Whether the kernel has DCTCP, perhaps as a module.
+/// Whether the kernel has DCTCP, and its module is loaded if it is one.
 fn has_dctcp() -> bool {
-    // It may fail: the kernel may have it built in, or not at all.
-    let _ = Command::new("modprobe").arg("tcp_dctcp").output();
     let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     names.is_ok_and(|names| names.split_whitespace().any(|name| name == "dctcp"))
 }
