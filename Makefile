@@ -175,6 +175,7 @@ study:
 	$(CARGO) run --release --locked --package tidegate-studies --bin trickle-lab -- --check
 	@if [ "$$(id -u)" = 0 ]; then \
 		echo '== the same with the kernel'"'"'s TCP, in real time (five minutes)'; \
+		packaging/setup bench && \
 		$(CARGO) build --release --locked --package tidegate && \
 		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --check; \
 	else \

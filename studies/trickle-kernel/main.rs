@@ -183,7 +183,7 @@ fn together(table: &mut String, all: &[Viewer]) -> Result<()> {
     for (name, _) in GROUPS {
         write!(table, " {name:>12}")?;
     }
-    writeln!(table, "   better than baseline1, shrunk (paper)")?;
+    writeln!(table, "   better than baseline1, shrunk, nginx (paper)")?;
     type Row = (&'static str, fn(&Viewer) -> f64, &'static str);
     let rows: [Row; 7] = [
         ("retransmission rate, %", retransmitted, "43 %, 28 %"),
@@ -204,7 +204,7 @@ fn together(table: &mut String, all: &[Viewer]) -> Result<()> {
     ];
     for (index, (name, value, paper)) in rows.into_iter().enumerate() {
         write!(table, "{name:30}")?;
-        let groups = [0, 1, 2, 3].map(|group| over(all, group, value));
+        let groups = [0, 1, 2, 3, 4].map(|group| over(all, group, value));
         for value in groups {
             write!(table, " {value:12.4}")?;
         }
@@ -212,9 +212,10 @@ fn together(table: &mut String, all: &[Viewer]) -> Result<()> {
             let less = |than: f64| 100.0 * (1.0 - groups[2] / than);
             write!(
                 table,
-                "   {:3.0} %, {:3.0} %",
+                "   {:3.0} %, {:3.0} %, {:3.0} %",
                 less(groups[0]),
-                less(groups[3])
+                less(groups[3]),
+                less(groups[4])
             )?;
         }
         if !paper.is_empty() {

@@ -1,4 +1,4 @@
-//! A hundred viewers at once, four ways, each behind a line of their own in real time.
+//! A hundred and twenty-five viewers at once, five ways, each behind a line of their own in real time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,14 +18,16 @@ use tidegate_testbed::namespace::{Namespace, Process};
 use crate::capture::{self, Seen};
 use crate::sender;
 
-/// The groups of [Trickle §3].
-pub const GROUPS: [(&str, &str); 4] = [
+/// The groups of [Trickle §3], and nginx: what a group is called, and its server's `--way`.
+pub const GROUPS: [(&str, &str); 5] = [
     ("baseline1", "application-64k"),
     ("baseline2", "application-64k"),
     ("Trickle", "trickle"),
     ("shrunk-block", "application-16k"),
+    ("nginx", "limit_rate"),
 ];
 const TRICKLE: usize = 2;
+const NGINX: usize = 4;
 /// Its server's log.
 const LOG: &str = "trickle.jsonl";
 /// How long the last lines of it may take.
@@ -43,6 +45,8 @@ pub const BANDWIDTHS: [(&str, u64); 6] = [
 const VIEWERS: [(u64, u64); 4] = [(300_000, 100), (450_000, 30), (600_000, 70), (800_000, 50)];
 /// One more of each group in the class that most of DC1's flows are in, at their mean target rate: 25 in all.
 const ONE_MORE: (u64, u64, usize) = (540_000, 40, 4);
+/// What servers send after the start-up, over the encoding rate, in percent.
+const THROTTLED: u64 = 125;
 /// Start-up and length of each video in s.
 const STARTUP: u64 = 30;
 const LENGTH: u64 = 90;
@@ -154,7 +158,7 @@ pub fn run(forget: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
         let name = |way: &str| folder.path().join(format!("{number}.{way}.pcap"));
         let startup = seat.rate / 8 * STARTUP;
         let seen = capture::read(&name("there"), &name("back"), port(seat.group), startup)?;
-        let target = seat.rate as f64 * 1.25 / 8.0;
+        let target = (seat.rate / 8 * THROTTLED / 100) as f64;
         viewers.push(Viewer {
             group: seat.group,
             bandwidth: seat.bandwidth,
@@ -224,8 +228,7 @@ fn tidegate() -> Result<Command> {
 
 /// Videos of all rates, in a folder.
 fn make_videos(folder: &Path) -> Result<()> {
-    let rates = VIEWERS.iter().map(|&(rate, _)| rate);
-    for rate in rates.chain([ONE_MORE.0]) {
+    for rate in rates() {
         let status = tidegate()?
             .arg("make-video")
             .arg(folder.join(format!("{rate}.mp4")))
@@ -240,6 +243,12 @@ fn make_videos(folder: &Path) -> Result<()> {
 /// A server for each group, each at a port of its own.
 fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
     let start = |(group, (_, way)): (usize, &(&str, &str))| {
+        if group == NGINX {
+            let mut command = nginx(videos)?;
+            return server
+                .start(&mut command)
+                .context("nginx (Debian has it as nginx-light)");
+        }
         let mut command = tidegate()?;
         command
             .arg("serve")
@@ -256,6 +265,36 @@ fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
         Ok(server.start(&mut command)?)
     };
     GROUPS.iter().enumerate().map(start).collect()
+}
+
+/// nginx with the same rates and start-ups. Its rates belong to places, so each video has one.
+fn nginx(videos: &Path) -> Result<Command> {
+    let (folder, port) = (videos.display(), port(NGINX));
+    let place = |rate: u64| {
+        let (after, limit) = (rate / 8 * STARTUP, rate / 8 * THROTTLED / 100);
+        format!("location = /{rate}.mp4 {{ limit_rate {limit}; limit_rate_after {after}; }}\n")
+    };
+    let places: String = rates().map(place).collect();
+    let config = format!(
+        "daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.errors;
+events {{}}
+http {{
+    sendfile on; access_log off; default_type video/mp4;
+    client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+    server {{ listen 0.0.0.0:{port}; root {folder}; {places} }}
+}}"
+    );
+    let path = videos.join("nginx.conf");
+    std::fs::write(&path, config)?;
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-c").arg(path).stderr(Stdio::null());
+    Ok(command)
+}
+
+/// Encoding rates of all videos.
+fn rates() -> impl Iterator<Item = u64> {
+    VIEWERS.iter().map(|&(rate, _)| rate).chain([ONE_MORE.0])
 }
 
 /// Waits for the lines of this many connections in the log of Trickle's server. It is an error if the
