@@ -357,9 +357,8 @@ fn users_of_access_servers_mean_one_subscriber() {
         "{header}\n1,,1,,,one,,,1,1,6,2,\n1,,2,,,one,,,1,1,6,2,\n2,,1,,,02:00:00:00:00:01,,,1,1,6,2,\n3,,1,,,three,192.0.2.3,,1,1,6,2,\n"
     );
     let ours = "name,plan,addresses,users\n1,gold,live,one two\n2,gold,live,\n3,gold,live,\n";
-    let text =
-        format!("[[import]]\ncsv = \"s.csv\"\nlive = true\n[[subscriber]]\nusers = \"ann@isp\"");
-    let text = SMALL.replace("[[subscriber]]", &text);
+    let import = "[[import]]\ncsv = \"s.csv\"\nlive = true\n[[subscriber]]\nusers = \"ann@isp\"";
+    let text = SMALL.replace("[[subscriber]]", import);
     for (csv, users) in [(&*shaped, vec!["one"]), (ours, vec!["one", "two"])] {
         let config = with(&text, &[("s.csv", csv)]).unwrap_or_else(|error| panic!("{error}"));
         let read = config.subscribers.iter();
