@@ -103,7 +103,7 @@ impl Ahead {
         }
         at.room = at.room.max(free);
         at.full = at.full.wrapping_add(bytes);
-        at.mark = drained.wrapping_add(burst + at.poured(bytes));
+        at.pour(bytes, drained);
         self.added += bytes;
         Some(Some(free - bytes))
     }

@@ -74,22 +74,13 @@ impl Queue {
         (self.mark.wrapping_sub(drained) as i64).max(0) as u64
     }
 
-    /// What accepted bytes count in the burst bucket. It drains at the queue's rate, and while the queue
+    /// Puts accepted bytes into the burst bucket. It drains at the queue's rate, and while the queue
     /// is filled, only three quarters of the bytes count: so it allows 4/3 of the rate.
     #[inline(always)]
-    pub(super) fn poured(&self, bytes: u64) -> u64 {
-        if self.room == WHOLE {
-            bytes
-        } else {
-            bytes - bytes / 4
-        }
-    }
-
-    /// Puts accepted bytes into the burst bucket.
-    #[inline(always)]
     pub(super) fn pour(&mut self, bytes: u64, drained: u64) {
-        let burst = self.burst(drained) + self.poured(bytes);
-        self.mark = drained.wrapping_add(burst);
+        let quarter = if self.room == WHOLE { 0 } else { bytes / 4 };
+        let empty = drained.wrapping_add(self.burst(drained));
+        self.mark = empty.wrapping_add(bytes - quarter);
     }
 
     /// Another length of the paper's periods, from the beginning of the current one on. Without one
