@@ -3,6 +3,7 @@
 // Active children are bits, not lists, since their order does not matter. And all settling goes through
 // one loop, which the kernel's verifier has to follow to its end.
 #pragma once
+#include "marks.h"
 #include "meter.h"
 #include "numbers.h"
 #include "surplus.h"
@@ -15,8 +16,6 @@ enum { PACKET = 1500 };
 enum { SILENT = 4 };
 // The part of a filled queue's burst bucket that shows that a sender exceeds the rate.
 enum { LASTS = 4 };
-// RFC 9331: the sender wants marks early.
-enum { ECT1 = 1 };
 // RFC 3168: congestion was experienced before.
 enum { ALREADY = 3 };
 
@@ -337,12 +336,6 @@ static __always_inline u64 burst_room(const struct queue *queue, u64 share)
 	return (share - least(burst_of(queue), share)) / 3;
 }
 
-// The verdict on a packet that left this much room, where it is marked below the share `room`.
-static __always_inline int mark_below(const struct plan *plan, u64 left, u64 room, u32 ecn)
-{
-	return left < least(room, plan->size / 4) << (ecn == ECT1) ? CE : PASS;
-}
-
 static __always_inline u64 is_over(const struct plan *plan, const struct queue *queue, u64 now)
 {
 	return queue->length && now - queue->began >= plan->period;
@@ -462,8 +455,13 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 	add(s, t, part, bytes);
 	if (told)
 		return CE;
-	if (granted_of(granted, plan->room) && ecn)
-		return mark_below(plan, plan->size - length - bytes, share_of(s, t, part, granted_of(granted, plan->room), 0), ecn);
+	if (granted_of(granted, plan->room) && ecn) {
+		s64 more = 0;
+		if (filled && control == BUCKET && !(FRESH(t->behind) >> (part & 31) & 1))
+			more = exceeded(plan, queue, s->due - now, share_of(s, t, part, granted_of(granted, plan->upper), 0));
+		u64 level = share_of(s, t, part, granted_of(granted, plan->room), 0);
+		return mark_below(plan, plan->size - length - bytes, level, more, ecn);
+	}
 	if (control == PAPER) {
 		u64 accepted = queue->accepted, share = share_of(s, t, part, granted_of(granted, plan->upper), ~0U);
 		// A queue behind a busy one of higher priority is filled only once.
@@ -565,8 +563,11 @@ static __always_inline int phantom_fair(struct limiter *s, const struct plan *pl
 	root->length += bytes;
 	if (told)
 		return CE;
-	if (granted_of(granted, plan->room) && ecn)
-		return mark_below(plan, plan->size - full, granted_of(granted, plan->room) / (root->weight ?: 1), ecn);
+	if (granted_of(granted, plan->room) && ecn) {
+		u32 parts = root->weight ?: 1;
+		s64 more = filled && plan->control ? exceeded(plan, queue, s->due - s->at, granted_of(granted, plan->upper) / parts) : 0;
+		return mark_below(plan, plan->size - full, granted_of(granted, plan->room) / parts, more, ecn);
+	}
 	return PASS;
 }
 

@@ -6,6 +6,7 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef int s32;
+typedef long long s64;
 typedef unsigned long long u64;
 
 #ifndef __always_inline

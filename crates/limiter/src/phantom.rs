@@ -4,6 +4,7 @@ mod ahead;
 mod config;
 mod crowd;
 mod draw;
+mod marks;
 mod placement;
 mod queue;
 mod roomy;
@@ -17,9 +18,10 @@ use crate::error::check_rate;
 use crate::meter::BYTE;
 use crate::policy::Room;
 use crate::prefetch::prefetch;
-use crate::{ConfigError, Decision, Ecn, Field, Meter, Nanos, PacketMeta, Program, Rate, Share};
+use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Program, Rate, Share};
 use ahead::Ahead;
-use config::{LASTS, mark_bytes, most_mark};
+use config::{LASTS, mark_bytes};
+use marks::{exceeded, mark, mark_level};
 use placement::Placement;
 use tree::{PACKET, Tree};
 
@@ -28,16 +30,6 @@ pub use roomy::PhantomQueues;
 
 #[cfg(test)]
 mod tests;
-
-/// Marks a packet that leaves less room in its queue than this, or twice that of ECT(1): L4S senders are told early,
-/// since they answer to each mark a little. Other packets pass as they are.
-#[inline(always)]
-fn mark(ecn: Ecn, room: u64, least: &u32) -> Decision {
-    if ecn.is_capable() && room < u64::from(*least) << u32::from(ecn == Ecn::Ect1) {
-        return Decision::Ce;
-    }
-    Decision::Pass
-}
 
 /// Silence is long from this many periods on after a look was due, see `advance`.
 const SILENT: u64 = 4;
@@ -70,6 +62,8 @@ pub struct SizedPhantomQueues<const QUEUES: usize, const SHARES: usize> {
     mark: u32,
     /// The same of each queue, as long as decisions are computed ahead.
     mark_each: u32,
+    /// So long, what each is served in two periods.
+    served_each: u64,
     /// When they are looked at next. 0 before the first packet.
     due: Nanos,
     meter: Meter,
@@ -128,6 +122,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             ecn: config.ecn(),
             mark: 0,
             mark_each: 0,
+            served_each: 0,
             passed: 0,
             base: 0,
             saved: config.boost(),
@@ -268,7 +263,12 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     fn offer_queued(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let at = &mut self.tree.queues[usize::from(packet.queue)];
         let decision = match self.ahead.offer(at, now, packet.bytes) {
-            Some(Some(free)) => mark(packet.ecn, free, &self.mark_each),
+            Some(Some(free)) if self.mark > 0 && packet.ecn.is_capable() => {
+                let served = (self.served_each, self.period);
+                let exceeded = exceeded(at, self.due - now, served);
+                mark(packet.ecn, free, self.mark_each, exceeded)
+            }
+            Some(Some(_)) => Decision::Pass,
             Some(None) => Decision::Drop,
             None => self.offer_settled(now, packet),
         };
@@ -335,7 +335,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     /// A packet that finds the burst bucket too full is dropped. The first one fills the queue with
     /// magic bytes.
     ///
-    /// An ECN-capable packet is marked if it leaves little room in its queue. The first such packet of a sender that
+    /// An ECN-capable packet is marked if it leaves little room in its queue, or soon will. The first such packet of a sender that
     /// exceeds the rate fills the queue, but for the room that the burst bucket would still let pass: so the sender
     /// has a round trip to answer. Else packets pass and are dropped as if nothing were marked.
     #[inline(always)]
@@ -380,12 +380,10 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
         if !marks || length + bytes == 0 {
             return Decision::Pass;
         }
-        let share = tree.share_by_weight(path, self.mark.into());
-        let least = (share as u32).min(most_mark(tree.size));
-        match told {
-            true => Decision::Ce,
-            false => mark(packet.ecn, tree.size - length - bytes, &least),
+        if told {
+            return Decision::Ce;
         }
+        self.mark_settled(now, packet)
     }
 
     /// Burst control as in the paper: a queue that accepts too much in a period is filled.
@@ -430,7 +428,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
             self.active = root.weight;
             let most = self.thresholds.0 / u64::from(root.weight);
             ahead.share(root.weight, most.max(PACKET));
-            self.mark_each = (self.mark / root.weight).min(most_mark(self.tree.size));
+            self.mark_each = mark_level((self.mark / root.weight).into(), self.tree.size);
+            self.served_each = self.thresholds.0 / u64::from(root.weight);
         }
         let until = root.empties.wrapping_sub(root.clock);
         // What the clock was not advanced for yet.

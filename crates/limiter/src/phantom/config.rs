@@ -117,7 +117,7 @@ const BUCKET: Nanos = 200_000_000;
 pub(super) const LEAST: u64 = 8;
 /// A queue marks packets while it has room for less than its rate in this time, or twice that of ECT(1). A sender
 /// learns of a mark after a round trip, and exceeds its rate by a third until then. But a quarter of its size is
-/// enough, see [`most_mark`].
+/// enough, see [`mark_level`](super::marks::mark_level).
 const MARK: Nanos = 50_000_000;
 /// The part of a filled queue's bucket that shows that a sender exceeds the rate, once a queue was served as much
 /// without a pause.
@@ -173,11 +173,6 @@ impl BurstControl {
 /// See [`PhantomQueuesConfig::mark_bytes`].
 pub(super) fn mark_bytes(rate: Rate) -> u32 {
     u32::try_from(bytes(rate, MARK, 1000)).unwrap_or(u32::MAX)
-}
-
-/// The most of it in a queue of this size.
-pub(super) fn most_mark(size: u64) -> u32 {
-    u32::try_from(size / 4).unwrap_or(u32::MAX)
 }
 
 /// rate × time × thousandths: for rates that limiters enforce, below 2^64 after the division.

@@ -562,7 +562,7 @@ impl<const QUEUES: usize, const SHARES: usize> Tree<QUEUES, SHARES> {
 }
 
 /// Whether other queues precede this one by priority, there or higher up.
-fn is_behind(program: &Program, path: &[Step]) -> bool {
+pub(super) fn is_behind(program: &Program, path: &[Step]) -> bool {
     let behind = |step: &Step| step.priority && step.below != program.share(step.slot.into()).first;
     path.iter().any(behind)
 }

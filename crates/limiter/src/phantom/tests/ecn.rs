@@ -67,6 +67,42 @@ fn packets_are_marked_before_they_are_dropped() {
     }
 }
 
+/// A queue that is filled and has room for 200 kB. Its sender had half of the rate for 400 ms.
+fn roomy() -> Flat {
+    let mut limiter = limiter(Some(BurstControl::Bucket));
+    // Drops fill it, and leave no room.
+    assert!(send(&mut limiter, 0..1000, 2, Ecn::NotEct).1 > 0);
+    for ms in (1000..1400).step_by(2) {
+        send(&mut limiter, ms..ms + 1, 1, Ecn::NotEct);
+    }
+    limiter
+}
+
+/// Marks come when the room will be small, and end when it will not be.
+#[test]
+fn the_trend_counts() {
+    let mut above = roomy();
+    let first = (1400..).find(|&ms| send(&mut above, ms..ms + 1, 2, Ecn::Ect0).0 > 0);
+    // By the room alone it would be at 1550 ms.
+    assert!((1440..1500).contains(&first.unwrap()), "{first:?}");
+
+    let mut below = roomy();
+    // It leaves room for 20 kB for a second, and then more each 20 ms.
+    send(&mut below, 1400..1580, 2, Ecn::NotEct);
+    send(&mut below, 1580..2580, 1, Ecn::NotEct);
+    let slow: Vec<_> = (2580..4000).filter(|ms| ms % 20 > 0).collect();
+    let marked: Vec<_> = (slow.iter())
+        .map(|&ms| send(&mut below, ms..ms + 1, 1, Ecn::Ect0) == (1, 0))
+        .collect();
+    let room = |of: usize| 20 + of / 19;
+    let last = marked.iter().rposition(|&marked| marked).unwrap();
+    assert!(
+        room(last) < 42,
+        "marked until there was room for {} kB",
+        room(last)
+    );
+}
+
 #[test]
 fn what_is_not_capable_is_not_marked_and_early_marks_come_early() {
     for control in [None, Some(BurstControl::Bucket)] {
