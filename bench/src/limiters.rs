@@ -380,8 +380,8 @@ impl Run<'_> {
     }
 }
 
-/// Decides in a function of its own, as a data path that calls the library does. Else the compiler weaves the scheme into the loop, and instructions of two
-/// schemes, or of two versions of one, cannot be compared.
+/// Decides in a function of its own, as a data path that calls the library does. Else the compiler weaves the scheme into the loop,
+/// and instructions of two schemes, or of two versions of one, cannot be compared.
 #[inline(never)]
 fn alone<L>(
     offer: impl Fn(&mut L, Nanos, &PacketMeta) -> Decision,

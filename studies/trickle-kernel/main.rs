@@ -204,7 +204,7 @@ fn together(table: &mut String, all: &[Viewer]) -> Result<()> {
     ];
     for (index, (name, value, paper)) in rows.into_iter().enumerate() {
         write!(table, "{name:30}")?;
-        let groups = [0, 1, 2, 3, 4].map(|group| over(all, group, value));
+        let groups: [f64; GROUPS.len()] = std::array::from_fn(|group| over(all, group, value));
         for value in groups {
             write!(table, " {value:12.4}")?;
         }

@@ -27,11 +27,11 @@ pub const GROUPS: [(&str, &str); 5] = [
     ("nginx", "limit_rate"),
 ];
 const TRICKLE: usize = 2;
-const NGINX: usize = 4;
 /// Its server's log.
 const LOG: &str = "trickle.jsonl";
 /// How long the last lines of it may take.
 const LAST_LINES: Duration = Duration::from_secs(5);
+const NGINX: usize = 4;
 /// Classes of bandwidth as Table 1 has them, and the line of ours.
 pub const BANDWIDTHS: [(&str, u64); 6] = [
     ("< 0.5", 400_000),
@@ -50,6 +50,11 @@ const THROTTLED: u64 = 125;
 /// Start-up and length of each video in s.
 const STARTUP: u64 = 30;
 const LENGTH: u64 = 90;
+/// Bytes that a video of this encoding rate starts with, and bytes a second that servers send after them.
+const fn start_and_target(rate: u64) -> (u64, u64) {
+    (rate / 8 * STARTUP, rate / 8 * THROTTLED / 100)
+}
+
 /// They leave after so long.
 const WATCH: Duration = Duration::from_secs(150);
 const QUEUE: u64 = 40;
@@ -156,13 +161,12 @@ pub fn run(forget: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
     let mut viewers = Vec::new();
     for (number, (seat, viewing)) in seats.iter().zip(viewings).enumerate() {
         let name = |way: &str| folder.path().join(format!("{number}.{way}.pcap"));
-        let startup = seat.rate / 8 * STARTUP;
+        let (startup, target) = start_and_target(seat.rate);
         let seen = capture::read(&name("there"), &name("back"), port(seat.group), startup)?;
-        let target = (seat.rate / 8 * THROTTLED / 100) as f64;
         viewers.push(Viewer {
             group: seat.group,
             bandwidth: seat.bandwidth,
-            rate: seen.delivered as f64 / seen.seconds / target,
+            rate: seen.delivered as f64 / seen.seconds / target as f64,
             seen,
             viewing,
         });
@@ -271,7 +275,7 @@ fn serve(server: &Namespace, videos: &Path) -> Result<Vec<Process>> {
 fn nginx(videos: &Path) -> Result<Command> {
     let (folder, port) = (videos.display(), port(NGINX));
     let place = |rate: u64| {
-        let (after, limit) = (rate / 8 * STARTUP, rate / 8 * THROTTLED / 100);
+        let (after, limit) = start_and_target(rate);
         format!("location = /{rate}.mp4 {{ limit_rate {limit}; limit_rate_after {after}; }}\n")
     };
     let places: String = rates().map(place).collect();

@@ -130,6 +130,8 @@ pub struct Subscriber {
     pub limits: PerDirection<Limit>,
     /// How its packets are recognised.
     pub matches: Vec<Match>,
+    /// What access servers call it in RADIUS, besides its name.
+    pub users: Vec<String>,
     /// Where its packets come from.
     pub from: Binding,
 }
@@ -165,6 +167,7 @@ impl Subscriber {
                 }
             }),
             matches: member.matches().to_vec(),
+            users: member.declared.users.clone(),
             from: member.from().clone(),
         }
     }

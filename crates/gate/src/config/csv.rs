@@ -197,13 +197,13 @@ impl Sheet<'_> {
     }
 
     /// The values of a cell, separated by any of these.
-    fn values(
+    fn values<T>(
         &self,
         row: &Row,
         column: Option<usize>,
         between: &[char],
-        read: fn(&str) -> Result<Vec<Match>, String>,
-        into: &mut Vec<(Match, Place)>,
+        read: fn(&str) -> Result<Vec<T>, String>,
+        into: &mut Vec<(T, Place)>,
     ) {
         let Some(column) = column else { return };
         for text in row.cell(Some(column)).split(between) {
@@ -314,8 +314,9 @@ fn by_keys(
             sheet.values(&row, of(key), &between, read, &mut found);
         }
         let place = sheet.place(&row);
-        let users = row.cell(of("users")).split(between);
-        let users = users.filter(|user| !user.is_empty());
+        let mut users = Vec::new();
+        let user = |user: &str| Ok(vec![user.to_owned()]);
+        sheet.values(&row, of("users"), &between, user, &mut users);
         let named = row.cell(of("plan"));
         let rates = PerDirection::new(|way| sheet.rate(&row, of(way.name()), quantity::rate));
         let draft = Draft {
@@ -330,7 +331,7 @@ fn by_keys(
             live: live || manner.live && found.is_empty(),
             matches: found,
             unread: sheet.sink.count() > mistakes,
-            users: users.map(|user| (user.to_owned(), place)).collect(),
+            users,
             suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
             place,
             plan_place: place,

@@ -134,6 +134,13 @@ impl<'a> Roll<'a> {
                 .add_with(|| (Mistake::new(draft.place, message), other));
             return false;
         }
+        if let Some(&other) = self.users.get(draft.name) {
+            let other = self.places.get(other as usize).copied();
+            let message = format!("another subscriber has the user `{name}` already");
+            self.sink
+                .add_with(|| (Mistake::new(draft.place, message), other));
+            return false;
+        }
         let plan = match draft.plan {
             Some(plan) => match self.plan(plan, draft.plan_place) {
                 Some(plan) => Some(plan),
@@ -249,9 +256,13 @@ impl<'a> Roll<'a> {
                 self.sink.wrong(place, message);
                 continue;
             }
-            match self.users.get(&user) {
+            let owner = self.users.get(&user);
+            match owner.or_else(|| self.names.get(user.as_str())) {
                 Some(&other) if other != number => self.sink.add_with(|| {
-                    let message = format!("another subscriber has the user `{user}` already");
+                    let message = match self.names.contains_key(user.as_str()) {
+                        true => format!("another subscriber has the name `{user}`"),
+                        false => format!("another subscriber has the user `{user}` already"),
+                    };
                     let other = self.places.get(other as usize).copied();
                     (Mistake::new(place, message), other)
                 }),

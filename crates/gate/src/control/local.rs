@@ -1,5 +1,6 @@
 //! A gate on this machine, without a daemon between.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ mod tests;
 pub struct LocalGate<D: DataPath> {
     source: Source<D>,
     roster: Option<Arc<Roster>>,
+    /// Subscribers by the names that access servers have for them besides their own.
+    users: Option<HashMap<String, String>>,
     /// Whether all imported files are read leniently.
     lenient: bool,
 }
@@ -60,6 +63,7 @@ impl<D: DataPath> LocalGate<D> {
         Self {
             source: Source::Held(Box::new(gate)),
             roster: None,
+            users: None,
             lenient: false,
         }
     }
@@ -80,6 +84,7 @@ impl<D: DataPath> LocalGate<D> {
         Ok(Self {
             source: Source::Watched(Box::new(view)),
             roster: None,
+            users: None,
             lenient: false,
         })
     }
@@ -90,7 +95,7 @@ impl<D: DataPath> LocalGate<D> {
             Source::Held(gate) => Ok((gate.state(), gate.path())),
             Source::Watched(view) => {
                 if view.refresh()? {
-                    self.roster = None;
+                    (self.roster, self.users) = (None, None);
                 }
                 Ok((view.state(), view.path()))
             }
@@ -151,9 +156,18 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         if state.members.contains_key(user) {
             return Ok(user.to_owned());
         }
-        let mut all = state.members.iter();
-        all.find(|(_, member)| member.declared.users.iter().any(|one| one == user))
-            .map(|(name, _)| name.clone())
+        // Only another configuration changes them.
+        if self.users.is_none() {
+            let (state, _) = self.fresh()?;
+            let named = state.members.iter().flat_map(|(name, member)| {
+                let users = member.declared.users.iter();
+                users.map(|user| (user.clone(), name.clone()))
+            });
+            self.users = Some(named.collect());
+        }
+        let found = self.users.as_ref().and_then(|users| users.get(user));
+        found
+            .cloned()
             .ok_or_else(|| ControlError::Unknown(format!("no subscriber has the user `{user}`")))
     }
 
@@ -245,7 +259,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
     }
 
     fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError> {
-        self.roster = None;
+        (self.roster, self.users) = (None, None);
         let lenient = lenient || self.lenient;
         let gate = self.gate()?;
         let file = file.unwrap_or(&gate.state().config).to_owned();
@@ -255,7 +269,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
 
     fn pair(&mut self) -> Result<&mut dyn PairControl, ControlError> {
         // What it does may change any subscriber.
-        self.roster = None;
+        (self.roster, self.users) = (None, None);
         Ok(self.gate()?)
     }
 

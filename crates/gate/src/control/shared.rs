@@ -153,12 +153,14 @@ impl SharedGate {
         inspect(&mut *inner.control, &name)
     }
 
-    /// The name of the subscriber that access servers call by this one: its own, or one of its users.
+    /// The subscriber that access servers call by this name: its own, or one of its users; and its limiters as they are now.
     ///
     /// # Errors
     /// As of [`Control::user`].
-    pub fn user(&self, user: &str) -> Result<String, ControlError> {
-        self.lock().control.user(user)
+    pub fn user(&self, user: &str) -> Result<Inspected, ControlError> {
+        let mut inner = self.lock();
+        let name = inner.control.user(user)?;
+        inspect(&mut *inner.control, &name)
     }
 
     /// Takes an address or tag from the subscriber that has it. Returns the subscriber's name.

@@ -23,6 +23,7 @@ fn roster(subscribers: u32) -> Arc<Roster> {
                 up: limit(2 * number + 1),
             },
             matches: Vec::new(),
+            users: Vec::new(),
             from: Binding::default(),
         }
     };

@@ -45,6 +45,7 @@ fn reading(counted: &[(&str, u64)]) -> Reading {
             up: limit,
         },
         matches: Vec::new(),
+        users: Vec::new(),
         from: Binding::default(),
     };
     let counters = |passed_bytes| Counters {

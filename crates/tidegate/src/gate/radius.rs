@@ -159,29 +159,30 @@ fn is_fresh(request: &Request) -> bool {
 
 /// Does what a request asks for.
 fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
-    let named = match (&request.user, request.matches.first()) {
-        (Some(user), _) => api.gate.user(user).ok(),
-        (None, Some(what)) => api
-            .gate
-            .holder(what)
-            .ok()
-            .map(|one| one.subscriber.name.to_string()),
-        (None, None) => None,
+    let found = match (&request.user, request.matches.first()) {
+        (Some(user), _) => api.gate.user(user),
+        (None, Some(what)) => api.gate.holder(what),
+        (None, None) => Err(ControlError::Unknown(String::new())),
     };
-    let accounting = matches!(request.kind, Kind::Begin | Kind::End | Kind::Other);
-    let found = named.and_then(|name| Some(api.gate.subscriber(&name).ok()?.subscriber));
-    let Some(subscriber) = found else {
-        let user = request.user.as_deref();
-        // Accounting was received: to send it again would not help.
-        return match request.kind {
-            Kind::Other => Ok(()),
-            _ if accounting => {
-                tracing::warn!(by, user, "accounting of a session of no subscriber");
-                Ok(())
-            }
-            _ if user.is_none() && request.matches.is_empty() => Err(Refused::Missing),
-            _ => Err(Refused::Nobody),
-        };
+    let subscriber = match found {
+        Ok(one) => one.subscriber,
+        Err(ControlError::Unknown(_)) => {
+            let user = request.user.as_deref();
+            // Accounting was received: to send it again would not help.
+            return match request.kind {
+                Kind::Other => Ok(()),
+                Kind::Begin | Kind::End => {
+                    tracing::warn!(by, user, "accounting of a session of no subscriber");
+                    Ok(())
+                }
+                _ if user.is_none() && request.matches.is_empty() => Err(Refused::Missing),
+                _ => Err(Refused::Nobody),
+            };
+        }
+        Err(error) => {
+            tracing::error!(by, %error, "a request of RADIUS failed");
+            return Err(Refused::Failed);
+        }
     };
     let name = subscriber.name.to_string();
     let held = |what: &&Match| subscriber.matches.contains(what);

@@ -431,15 +431,15 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
     let set = if one.set { ", set live" } else { "" };
     let name = paint.bold(&one.name);
     write!(out, "{name}  plan {}{set}", one.plan)?;
-    if let Some(node) = &one.parent {
-        write!(out, ", below {node}")?;
-    }
     if let (Some(turn), Some(base)) = (one.turn.as_deref(), &one.base_plan) {
         let why = match turn {
             "quota" => "its quota is used up",
             _ => "of the time of day",
         };
         write!(out, " instead of {base}, because {why}")?;
+    }
+    if let Some(node) = &one.parent {
+        write!(out, ", below {node}")?;
     }
     if one.suspended {
         write!(
@@ -455,6 +455,9 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
         false => one.matches.join(", "),
     };
     writeln!(out, "{matches}{live}")?;
+    if !one.users.is_empty() {
+        writeln!(out, "users of RADIUS: {}", one.users.join(", "))?;
+    }
     if !one.from.is_empty() {
         writeln!(out, "from {}", one.from.join(", "))?;
     }

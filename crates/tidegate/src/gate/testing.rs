@@ -51,6 +51,7 @@ pub fn roster(subscribers: u32) -> Roster {
                     up: limit(2 * i + 1, 10_000_000),
                 },
                 matches: vec![Match::Vlan((i % 4000) as u16 + 1)],
+                users: Vec::new(),
                 from: Binding::default(),
             })
             .collect(),

@@ -171,6 +171,9 @@ pub struct SubscriberJson {
     pub quota: Option<u64>,
     /// How its packets are recognised: addresses, VLAN tags and PPPoE sessions.
     pub matches: Vec<String>,
+    /// What access servers call it in RADIUS, besides its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Where its packets come from: `port NAME`, `mac ADDRESS`, `vlan TAG`. Others with its addresses are dropped.
     pub from: Vec<String>,
     /// What its line feels, if flows are watched and it had TCP.
@@ -447,6 +450,7 @@ impl SubscriberJson {
             usage: None,
             quota: subscriber.quota.as_ref().map(|quota| quota.bytes),
             matches: subscriber.matches.iter().map(Match::to_string).collect(),
+            users: subscriber.users.clone(),
             from: subscriber.from.texts(),
             line: None,
             down: limited(Direction::Down),

@@ -4,9 +4,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::support::{BRIDGE, Gate, alone, has_iperf, jain, measured, permitted};
-use super::tcp::{WHOLE, by_address, findings, observe, round_trips, windows};
+use super::felt::{download, link, watching};
+use super::support::{BRIDGE, Findings, Gate, alone, has_iperf, jain, measured, permitted};
+use super::tcp::{WHOLE, findings, observe, queue_each, round_trips, windows};
 use tidegate_testbed::iperf::Bulk;
+use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::Process;
 use tidegate_testbed::site::{LinkPosition, Site};
 
@@ -21,8 +23,8 @@ const WORDS: [&str; 6] = [
 ];
 
 /// A site whose middle forwards nothing by itself.
-fn site(test: &str) -> Option<Site> {
-    let site = permitted(test, Site::new(&round_trips(), LinkPosition::Core))?;
+fn site(test: &str, link: &LinkPlan) -> Option<Site> {
+    let site = permitted(test, Site::new(link, LinkPosition::Core))?;
     for device in ["wan", "lan"] {
         site.middle
             .ip(&format!("link set {device} nomaster promisc on"))
@@ -70,23 +72,9 @@ fn mixed_senders_share_fairly_on_dpdk() {
         return;
     }
     measured(|| {
-        let site = site(test)?;
+        let site = site(test, &round_trips())?;
         let hosts = [129, 130, 131, 193, 194, 195];
-        let configuration = |rate: &str| {
-            format!(
-                "{BRIDGE}
-                [plan.fair]
-                down = \"{rate}\"
-                policy = {{ weighted = [{}] }}
-                {}
-                [[subscriber]]
-                name = \"alice\"
-                plan = \"fair\"
-                addresses = \"192.0.2.128/25\"",
-                ["[1, \"queue\"]"; 6].join(", "),
-                by_address(&hosts, "fair"),
-            )
-        };
+        let configuration = |rate: &str| format!("{BRIDGE}\n{}", queue_each(rate, &hosts));
         let gate = Gate::new(&site.middle, &configuration("30mbit"));
         let daemon = gate.daemon_with(&WORDS);
         let algorithms = ["reno", "cubic", "bbr"].into_iter().cycle();
@@ -116,6 +104,27 @@ fn mixed_senders_share_fairly_on_dpdk() {
         assert!(gate.run("status alice").contains("10.0 Mbit/s"));
         interrupt(daemon, &gate);
         assert!(!gate.try_run("status").status.success());
+        Some(found)
+    });
+}
+
+/// What lines feel, beside what the senders' kernel says of its connections.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn round_trips_on_dpdk_are_those_of_the_senders_kernel() {
+    let _alone = alone();
+    let test = "round_trips_on_dpdk_are_those_of_the_senders_kernel";
+    if !has_iperf(test) {
+        return;
+    }
+    measured(|| {
+        let site = site(test, &link())?;
+        let mut found = Findings::default();
+        let gate = Gate::new(&site.middle, &watching());
+        let daemon = gate.daemon_with(&WORDS);
+        download(&site, LinkPosition::Core, &gate, &mut found);
+        interrupt(daemon, &gate);
+        found.late = site.link.report().unwrap().lateness.p99;
         Some(found)
     });
 }

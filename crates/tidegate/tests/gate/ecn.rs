@@ -6,7 +6,7 @@ use std::process::Command;
 use super::support::{
     BRIDGE, Findings, Gate, alone, has_iperf, jain, measured, median, permitted, skip,
 };
-use super::tcp::{WHOLE, by_address, findings, observe, round_trips, windows};
+use super::tcp::{WHOLE, findings, observe, queue_each, round_trips, windows};
 use tidegate_testbed::iperf::Bulk;
 use tidegate_testbed::namespace::Namespace;
 use tidegate_testbed::site::{LinkPosition, Site};
@@ -44,19 +44,8 @@ fn marks_replace_drops(test: &str, mbit: u32, hosts: Range<u8>, algorithms: &[&'
     let with = algorithms.iter().map(|&algorithm| (algorithm, true));
     let cases: Vec<_> = [("cubic", false)].into_iter().chain(with).collect();
     let hosts: Vec<u8> = hosts.collect();
-    let configuration = format!(
-        "{BRIDGE}
-        [plan.fair]
-        down = \"{mbit}mbit\"
-        policy = {{ weighted = [{}] }}
-        {}
-        [[subscriber]]
-        name = \"alice\"
-        plan = \"fair\"
-        addresses = \"192.0.2.0/24\"",
-        vec!["[1, \"queue\"]"; hosts.len()].join(", "),
-        by_address(&hosts, "fair"),
-    );
+    let queues = queue_each(&format!("{mbit}mbit"), &hosts);
+    let configuration = format!("{BRIDGE}\n{queues}");
     measured(|| {
         let mut found = Findings::default();
         let mut without = 0.0;

@@ -28,10 +28,17 @@ fn round_trip(site: &Site) -> f64 {
     super::support::median(trips.collect())
 }
 
-/// A download through a gate that watches, with the link on one side of it.
-fn download(site: &Site, position: LinkPosition, found: &mut Findings) {
-    let to = site.client_address(16).unwrap();
-    let configuration = format!(
+/// A link with this round trip.
+pub fn link() -> LinkPlan {
+    LinkPlan {
+        round_trips: vec![("::/0".parse().unwrap(), ROUND_TRIP * MILLISECOND)],
+        ..LinkPlan::default()
+    }
+}
+
+/// Of a gate that watches.
+pub fn watching() -> String {
+    format!(
         "{BRIDGE}
         [watch]
         [plan.home]
@@ -41,9 +48,12 @@ fn download(site: &Site, position: LinkPosition, found: &mut Findings) {
         name = \"alice\"
         plan = \"home\"
         addresses = \"192.0.2.16\""
-    );
-    let gate = Gate::new(&site.middle, &configuration);
-    gate.run("up FILE");
+    )
+}
+
+/// A download through a gate that is up and watches, with the link on one side of it.
+pub fn download(site: &Site, position: LinkPosition, gate: &Gate<'_>, found: &mut Findings) {
+    let to = site.client_address(16).unwrap();
     let bulk = Bulk {
         connections: CONNECTIONS as u32,
         ..Bulk::new(to, "cubic", LASTS)
@@ -56,7 +66,6 @@ fn download(site: &Site, position: LinkPosition, found: &mut Findings) {
     let received = transfers.finish().unwrap();
     let status = gate.run("status alice");
     let alice: Value = serde_json::from_str(&gate.run("status alice --json")).unwrap();
-    gate.run("down");
     eprintln!("{flows}{status}");
 
     let line = &alice["line"];
@@ -127,13 +136,12 @@ fn round_trips_and_repetitions_are_those_of_the_senders_kernel() {
     }
     for position in [LinkPosition::Access, LinkPosition::Core] {
         measured(|| {
-            let plan = LinkPlan {
-                round_trips: vec![("::/0".parse().unwrap(), ROUND_TRIP * MILLISECOND)],
-                ..LinkPlan::default()
-            };
-            let site = permitted(test, Site::new(&plan, position))?;
+            let site = permitted(test, Site::new(&link(), position))?;
             let mut found = Findings::default();
-            download(&site, position, &mut found);
+            let gate = Gate::new(&site.middle, &watching());
+            gate.run("up FILE");
+            download(&site, position, &gate, &mut found);
+            gate.run("down");
             found.late = site.link.report().unwrap().lateness.p99;
             Some(found)
         });

@@ -118,6 +118,22 @@ pub fn by_address(hosts: &[u8], plan: &str) -> String {
     rules.collect()
 }
 
+/// A subscriber whose plan has this rate and a queue for each of these last bytes of the client's address.
+pub fn queue_each(rate: &str, hosts: &[u8]) -> String {
+    format!(
+        "[plan.fair]
+        down = \"{rate}\"
+        policy = {{ weighted = [{}] }}
+        {}
+        [[subscriber]]
+        name = \"alice\"
+        plan = \"fair\"
+        addresses = \"192.0.2.0/24\"",
+        vec!["[1, \"queue\"]"; hosts.len()].join(", "),
+        by_address(hosts, "fair"),
+    )
+}
+
 /// The findings of a link that must not have lost packets itself.
 pub fn findings(site: &Site) -> Findings {
     let report = site.link.report().unwrap();
@@ -171,21 +187,7 @@ fn share_fairly(test: &str, place: LinkPosition, hook: &str) {
     measured(|| {
         let site = permitted(test, Site::new(&round_trips(), place))?;
         let hosts = [129, 130, 131, 193, 194, 195];
-        let queue = "[1, \"queue\"]";
-        let configuration = format!(
-            "{}
-            [plan.fair]
-            down = \"30mbit\"
-            policy = {{ weighted = [{}] }}
-            {}
-            [[subscriber]]
-            name = \"alice\"
-            plan = \"fair\"
-            addresses = \"192.0.2.128/25\"",
-            bridge(hook),
-            [queue; 6].join(", "),
-            by_address(&hosts, "fair"),
-        );
+        let configuration = format!("{}\n{}", bridge(hook), queue_each("30mbit", &hosts));
         let gate = Gate::new(&site.middle, &configuration);
         gate.run("up FILE");
         let algorithms = ["reno", "cubic", "bbr"].into_iter().cycle();

@@ -1,7 +1,7 @@
 // The view of a gate, on a real one between two devices of a network namespace. As root; skipped elsewhere.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { accessible, browse, fits, onPage, program, root, serve, temporary } from "./serve.mjs";
@@ -51,7 +51,17 @@ name = "bob"
 plan = "home"
 parent = "mast"
 addresses = "192.0.2.17"
+[pair]
+peer = "127.0.0.1:9642"
+token = "${folder}/api.token"
 `;
+
+// The other one of the pair, between devices of its own.
+const OTHER = CONFIGURATION.replace(/\[pair\][^]*/, "")
+  .replace(/"(wan|lan)"/g, '"$12"')
+  .replace(`listen = "unix:${folder}/api.sock"`, 'listen = "127.0.0.1:9642"')
+  .replace(`"${folder}/state"`, `"${folder}/other"`)
+  .replace("tidegate-page-", "tidegate-page-other-");
 
 // Frames that leave "core" come in at "wan". Alice gets 16 Mbit/s from four ports, bob one from one.
 const TRAFFIC = `
@@ -68,10 +78,14 @@ set -e
 ip link set lo up
 ip link add wan type veth peer name core
 ip link add lan type veth peer name home
-for device in wan core lan home; do ip link set $device up; done
+ip link add wan2 type dummy
+ip link add lan2 type dummy
+for device in wan core lan home wan2 lan2; do ip link set $device up; done
 ip address add 192.0.2.1/24 dev core
 for host in 16 17; do ip neighbour add 192.0.2.$host lladdr 02:00:00:00:00:$host dev core; done
 node -e "$TRAFFIC" &
+"$TIDEGATE" gate run "$FILE.other" &
+echo $! >"$FILE.pid"
 exec "$TIDEGATE" gate run "$FILE"
 `;
 
@@ -89,6 +103,7 @@ const told = (path) =>
 before(async () => {
   if (skip) return;
   writeFileSync(file, CONFIGURATION);
+  writeFileSync(`${file}.other`, OTHER);
   for (const name of ["api", "read"]) {
     writeFileSync(join(folder, `${name}.token`), `${name}-0123456789abcdef`, { mode: 0o600 });
   }
@@ -124,14 +139,16 @@ after(async () => {
   reader?.end();
   if (!gate) return;
   // What keeps the limits in force after the gate's end.
-  execFileSync("nsenter", [
-    `--net=/proc/${gate.pid}/ns/net`,
-    program(),
-    "gate",
-    "down",
-    "--state",
-    `${folder}/state`,
-  ]);
+  for (const state of ["state", "other"]) {
+    execFileSync("nsenter", [
+      `--net=/proc/${gate.pid}/ns/net`,
+      program(),
+      "gate",
+      "down",
+      "--state",
+      join(folder, state),
+    ]);
+  }
   process.kill(-gate.pid);
 });
 
@@ -258,6 +275,19 @@ test("a plan is changed when a person confirms it, and taken back", { skip }, as
     assert.match(lines[1], /set.*down 3\.00 Mbit\/s; plan slow/);
     await accessible(page);
     await fits(page);
+  });
+});
+
+test("the page says whether the gate follows the other one of its pair", { skip }, async () => {
+  await onGate(shown, {}, async (page) => {
+    const says = (pattern) =>
+      page.waitForFunction(
+        (wanted) => new RegExp(wanted).test(document.querySelector(".gate .facts")?.textContent),
+        pattern,
+      );
+    await says("follows 127.0.0.1:9642 for .* ago; it never asked this gate");
+    process.kill(Number(readFileSync(`${file}.pid`, "utf8")));
+    await says("DOES NOT FOLLOW 127.0.0.1:9642, did .* ago: .+; it never asked");
   });
 });
 
