@@ -129,6 +129,31 @@ pub fn sample(step: usize, rates: RangeInclusive<u64>) -> Vec<Cell> {
     all.into_iter().step_by(step).collect()
 }
 
+/// Backlogged senders alike that share evenly: 225 cells.
+pub fn alike() -> Vec<Cell> {
+    let mut all = Vec::new();
+    for rate in [1_500, 4_000, 20_000, 60_000, 100_000] {
+        for rtt in [1, 2, 7, 20, 100] {
+            for flows in [1, 3, 8] {
+                for controls in &CONTROLS[..3] {
+                    all.push(Cell {
+                        rate,
+                        policy: Policy::Fair,
+                        flows,
+                        rtt,
+                        controls,
+                        pauses: false,
+                        udp: false,
+                        access: 1_000,
+                        window: WIDE,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
 impl Cell {
     /// The name of its congestion controls in tables.
     pub fn control(self) -> &'static str {

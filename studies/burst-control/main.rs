@@ -47,6 +47,9 @@ struct Args {
     /// Run 30 cells with the kernel's TCP over the gate, in real time, as root (half an hour)
     #[arg(long, conflicts_with_all = ["check", "full"])]
     kernel: bool,
+    /// Run 225 cells of backlogged senders alike that share evenly, and only print the table (3 minutes)
+    #[arg(long, conflicts_with_all = ["check", "update", "full", "kernel"])]
+    alike: bool,
     /// With --kernel: only cells whose line in the table contains this
     #[arg(long, value_name = "TEXT", default_value = "", requires = "kernel")]
     only: String,
@@ -60,6 +63,9 @@ fn main() -> ExitCode {
     if args.kernel {
         return experiment::exit(NAME, in_kernel(&args));
     }
+    if args.alike {
+        return experiment::exit(NAME, senders_alike());
+    }
     experiment::main_with(NAME, &args.lab, |full| {
         let cells = match full {
             true => cells::sample(23, 0..=1_000_000),
@@ -70,19 +76,35 @@ fn main() -> ExitCode {
             ]
             .concat(),
         };
-        let found: Result<Vec<Found>> = cells
-            .into_iter()
-            .map(|cell| {
-                let by_kind = measure(cell, SECONDS, &KINDS)?;
-                Ok(Found { cell, by_kind })
-            })
-            .collect();
-        let found = found?;
+        let found = simulate(cells)?;
         Ok(Report {
             table: table(&found)?,
             pictures: vec![("matrix.svg", picture(&found)?)],
         })
     })
+}
+
+/// What all schemes do in these cells.
+fn simulate(cells: Vec<Cell>) -> Result<Vec<Found>> {
+    let found = cells.into_iter().map(|cell| {
+        let by_kind = measure(cell, SECONDS, &KINDS)?;
+        Ok(Found { cell, by_kind })
+    });
+    found.collect()
+}
+
+fn senders_alike() -> Result<()> {
+    let found = simulate(cells::alike())?;
+    let mut text = String::new();
+    heading(&mut text)?;
+    let all: Vec<&Found> = found.iter().collect();
+    for (kind, scheme) in KINDS.iter().enumerate() {
+        line(&mut text, ("senders alike", scheme), kind, &all)?;
+    }
+    text.push('\n');
+    missed(&mut text, &found)?;
+    print!("{text}");
+    Ok(())
 }
 
 fn in_kernel(args: &Args) -> Result<()> {
