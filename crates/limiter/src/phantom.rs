@@ -21,7 +21,7 @@ use crate::prefetch::prefetch;
 use crate::{ConfigError, Decision, Field, Meter, Nanos, PacketMeta, Program, Rate, Share};
 use ahead::Ahead;
 use config::{LASTS, mark_bytes};
-use marks::{exceeded, mark, mark_level};
+use marks::mark_level;
 use placement::Placement;
 use tree::{PACKET, Tree};
 
@@ -263,11 +263,7 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
     fn offer_queued(&mut self, now: Nanos, packet: &PacketMeta) -> Decision {
         let at = &mut self.tree.queues[usize::from(packet.queue)];
         let decision = match self.ahead.offer(at, now, packet.bytes) {
-            Some(Some(free)) if self.mark > 0 && packet.ecn.is_capable() => {
-                let served = (self.served_each, self.period);
-                let exceeded = exceeded(at, self.due - now, served);
-                mark(packet.ecn, free, self.mark_each, exceeded)
-            }
+            Some(Some(room)) if packet.ecn.is_capable() => self.mark_ahead(packet, room),
             Some(Some(_)) => Decision::Pass,
             Some(None) => Decision::Drop,
             None => self.offer_settled(now, packet),

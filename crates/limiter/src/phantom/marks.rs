@@ -15,8 +15,8 @@ const TREND: i64 = 3;
 
 /// Marks an ECN-capable packet that leaves less room in its queue than `level`, or twice that of ECT(1): L4S senders are told
 /// early, since they answer to each mark a little. What it `exceeded` the rate by takes from the room.
-#[inline(always)]
-pub(super) fn mark(ecn: Ecn, room: u64, level: u32, exceeded: i64) -> Decision {
+#[inline]
+fn mark(ecn: Ecn, room: u64, level: u32, exceeded: i64) -> Decision {
     let level = i64::from(level) << u32::from(ecn == Ecn::Ect1);
     let expected = (room as i64).wrapping_sub(exceeded.wrapping_mul(TREND));
     match expected < level {
@@ -26,6 +26,19 @@ pub(super) fn mark(ecn: Ecn, room: u64, level: u32, exceeded: i64) -> Decision {
 }
 
 impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES> {
+    /// Marks an ECN-capable packet or not, which left this much room, as long as decisions are computed ahead.
+    // Apart, since most packets do not come here.
+    #[inline(never)]
+    pub(super) fn mark_ahead(&self, packet: &PacketMeta, room: u64) -> Decision {
+        if self.mark == 0 {
+            return Decision::Pass;
+        }
+        let at = &self.tree.queues[usize::from(packet.queue)];
+        let left = self.due - self.ahead.latest;
+        let exceeded = exceeded(at, left, (self.served_each, self.period));
+        mark(packet.ecn, room, self.mark_each, exceeded)
+    }
+
     /// Marks an ECN-capable packet or not, which was put into its queue; all that it depends on is settled.
     pub(super) fn mark_settled(&self, now: Nanos, packet: &PacketMeta) -> Decision {
         let (tree, program) = (&self.tree, &*self.program);
@@ -48,8 +61,8 @@ impl<const QUEUES: usize, const SHARES: usize> SizedPhantomQueues<QUEUES, SHARES
 /// By how many bytes a queue that is filled accepted more lately than it was served; below 0 if it accepted less. The next
 /// look is due in `left`, and in two periods it is `served` so much. What it accepted is halved at each look, so it is what
 /// was accepted since the look, and as much as in a period before. Without burst control nothing is known of it.
-#[inline(always)]
-pub(super) fn exceeded(at: &Queue, left: Nanos, (served, period): (u64, Nanos)) -> i64 {
+#[inline]
+fn exceeded(at: &Queue, left: Nanos, (served, period): (u64, Nanos)) -> i64 {
     if !at.is_filled() || period == Nanos::MAX {
         return 0;
     }

@@ -163,9 +163,8 @@ const onGate = (server, context, work) =>
   );
 const ROWS = ".gate [aria-label=Subscribers] tbody tr";
 const row = (page, name) => page.locator(ROWS, { hasText: name });
-// Alice's four flows have four queues, or fewer where their hashes meet.
-const queued = () =>
-  [2, 3, 4].includes(document.querySelectorAll(".subscriber [aria-label=Queues] tbody tr").length);
+// Alice's four flows have four queues, or fewer where their hashes meet, and more while a queue drains that a flow left.
+const queued = () => document.querySelectorAll(".subscriber [aria-label=Queues] tbody tr").length > 1;
 const mbit = (text) => Number(/([\d.]+) Mbit\/s/.exec(text)?.[1]);
 
 test("rates, drops and the heaviest subscribers are those of the gate", { skip }, async () => {
