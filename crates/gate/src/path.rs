@@ -55,6 +55,13 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If there is none, or it is incomplete.
     fn open(pins: &Path) -> Result<Self, PathError>;
+    /// Checks that this process would see a data path there. A command that does not must change nothing.
+    ///
+    /// # Errors
+    /// If it is in another mount namespace than the data path would be.
+    fn sees(_pins: &Path) -> Result<(), PathError> {
+        Ok(())
+    }
     /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;
     /// Removes the data path in this folder, even if it is incomplete.

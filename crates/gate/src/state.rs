@@ -478,8 +478,9 @@ impl GateState {
                     "plan `{name}` is unlimited, so it has no rate to change"
                 ));
             }
-            // The subscriber's rates belong to the plan of the file. Another plan has other rates.
-            let own = instead.is_none() && !setting.keys.contains_key(direction.name());
+            // The subscriber's rates belong to the plan of the file. Another plan has other rates, if it has any.
+            let bare = template.rate.is_none() && template.scheme != Scheme::Unlimited;
+            let own = (instead.is_none() || bare) && !setting.keys.contains_key(direction.name());
             let rate = declared.rates[direction].filter(|_| own);
             let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
             let limits = limits.map_err(|error| error.to_string())?;

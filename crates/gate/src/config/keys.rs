@@ -10,7 +10,7 @@ section! { FILE = "the file", "Keys above the first table.";
     "other-gates": "\"refuse\" or \"allow\"", "refuse", "What happens if another gate, with other pins, is attached to an interface already. Both would limit the same packets.";
     "shadow": "true or false", "false", "With `true` all packets pass as they came. What would be dropped or marked is only counted, by every key of this file: try a file on live traffic. `excess = \"count\"` does this for one plan.";
     "pins": "path", "/sys/fs/bpf/tidegate", "Folder for the kernel's maps and programs. They stay there when the daemon dies. The folder must be in a bpffs. A reload cannot change it.";
-    "state": "path", "/run/tidegate", "Folder for the names of what is in the kernel, and the lock. A restart of the machine must empty it, as it empties the kernel. A reload cannot change it.";
+    "state": "path", "/run/tidegate", "Folder for the names of what is in the kernel, and the lock. A restart of the machine must empty it, as it empties the kernel. Other commands than `up` and `run` need `--state` with another folder. A reload cannot change it.";
     "log": "\"text\" or \"json\"", "text", "How the daemon writes its log.";
     "interface": "tables", "", "The interfaces that packets pass.";
     "plan": "tables", "none", "The limits of subscribers, by name.";

@@ -11,13 +11,13 @@ use crate::path::PathError;
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// No gate is up.
-    #[error("no gate is up at {}: start one with `tidegate gate up`", pins.display())]
+    #[error("no gate is up at {}: start one with `tidegate gate up`, or name the folder of its key `state` with --state", pins.display())]
     NotUp {
         /// The folder of its pins.
         pins: PathBuf,
     },
     /// A gate is up already.
-    #[error("a gate is up at {} already: change it with `tidegate gate reload`, or remove it with `tidegate gate down`", pins.display())]
+    #[error("a gate is up at {} already: change it with `tidegate gate reload`, or remove it with `tidegate gate down --pins {}`", pins.display(), pins.display())]
     AlreadyUp {
         /// The folder of its pins.
         pins: PathBuf,

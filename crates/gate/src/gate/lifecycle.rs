@@ -31,6 +31,7 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// If a gate is up already, or the data path refuses. Nothing is left behind then.
     pub fn up(config: &Config) -> Result<(Self, Report), GateError> {
+        sees::<D>(&config.pins)?;
         let mut store = Store::open(&config.state)?;
         if D::exists(&config.pins) {
             return Err(GateError::AlreadyUp {
@@ -99,6 +100,7 @@ impl<D: DataPath> Gate<D> {
             pins: pins.to_owned(),
             folder: state.to_owned(),
         };
+        sees::<D>(pins)?;
         if !D::exists(pins) {
             return Err(GateError::NotUp {
                 pins: pins.to_owned(),
@@ -216,6 +218,7 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// If another process holds its lock, or something could not be removed.
     pub fn down_at(Folders { pins, state }: Folders<'_>) -> Result<bool, GateError> {
+        sees::<D>(pins)?;
         let mut store = Store::open(state)?;
         let there = D::exists(pins);
         // A state that cannot be read belongs to no gate.
@@ -229,6 +232,11 @@ impl<D: DataPath> Gate<D> {
         let forgotten = store.clear();
         cleared.and(forgotten).map(|()| there)
     }
+}
+
+/// Checks that this process would see a gate there.
+pub(super) fn sees<D: DataPath>(pins: &Path) -> Result<(), GateError> {
+    D::sees(pins).map_err(|source| path_error(pins, source))
 }
 
 /// Removes a data path whose creation failed. Returns the error to report.

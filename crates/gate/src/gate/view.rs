@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::lifecycle::sees;
 use super::store::{self, JOURNAL, NEXT, STATE, UNDO};
 use super::{Folders, GateError, path_error};
 use crate::path::DataPath;
@@ -49,6 +50,7 @@ impl<D: DataPath> View<D> {
             pins,
             state: folder,
         } = folders;
+        sees::<D>(pins)?;
         // Changes since then are read again by the first refresh.
         let marks = marks(folder);
         let loaded = store::load(folder)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use nix::net::if_::if_nametoindex;
 use tidegate_limiter::{Nanos, NetworkNode};
 
-use super::load::is_bpf;
+use super::load::{is_bpf, is_hidden};
 use super::{Kernel, KernelError, sys};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
@@ -35,6 +35,13 @@ impl DataPath for Kernel {
 
     fn open(pins: &Path) -> Result<Self, PathError> {
         Ok(Self::open(pins)?)
+    }
+
+    fn sees(pins: &Path) -> Result<(), PathError> {
+        match is_hidden(pins) {
+            true => Err(KernelError::Mounts.into()),
+            false => Ok(()),
+        }
     }
 
     fn exists(pins: &Path) -> bool {

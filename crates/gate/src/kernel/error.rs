@@ -31,7 +31,7 @@ pub enum KernelError {
     /// A mounted BPF file system would end with this process.
     #[error(
         "no BPF file system is mounted at /sys/fs/bpf. This command is in another mount namespace than the system, as `ip netns exec` makes one: \
-         a file system that it mounts would end with it, and so would the limits. Use `nsenter --net=/run/netns/NAME tidegate gate up …`"
+         a file system that it mounts would end with it, and so would the limits, and it does not see a gate that is up. Use `nsenter --net=/run/netns/NAME tidegate gate …`"
     )]
     Mounts,
     /// Programs could not be loaded.

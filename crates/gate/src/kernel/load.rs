@@ -261,17 +261,30 @@ fn ends_with_this_process() -> bool {
         .any(|mounts| Some(mounts) != present)
 }
 
-/// Mounts the BPF file system of the folder, if it is not mounted.
-fn mount_for(pins: &Path) -> Result<(), KernelError> {
+/// Where the BPF file system is mounted.
+const USUAL: &str = "/sys/fs/bpf";
+
+/// Whether the file system of the folder is mounted, as far as this process sees.
+fn is_mounted(pins: &Path) -> bool {
     let mut place = pins;
     while !place.exists() {
         let Some(above) = place.parent() else { break };
         place = above;
     }
-    if is_bpf(place) {
+    is_bpf(place)
+}
+
+/// Whether a gate may be pinned in this folder that this process does not see.
+pub(super) fn is_hidden(pins: &Path) -> bool {
+    pins.starts_with(USUAL) && !is_mounted(pins) && ends_with_this_process()
+}
+
+/// Mounts the BPF file system of the folder, if it is not mounted.
+fn mount_for(pins: &Path) -> Result<(), KernelError> {
+    if is_mounted(pins) {
         return Ok(());
     }
-    let usual = Path::new("/sys/fs/bpf");
+    let usual = Path::new(USUAL);
     if !pins.starts_with(usual) {
         let source = format!(
             "this folder is not in a BPF file system: use a folder in {}",

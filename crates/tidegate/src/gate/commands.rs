@@ -69,8 +69,18 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
         true => "counted, and not limited (shadow),",
         false => "limited",
     };
-    writeln!(out, "{limited} {what} until `tidegate gate down`")?;
-    places(&mut out, &Reloaded::from(&report))?;
+    let elsewhere = match config.state == Path::new(Config::STATE) {
+        true => String::new(),
+        false => format!(" --state {}", config.state.display()),
+    };
+    writeln!(
+        out,
+        "{limited} {what} until `tidegate gate down{elsewhere}`"
+    )?;
+    let mut begun = Reloaded::from(&report);
+    // There was nothing to change.
+    (begun.settings, begun.nodes) = (false, false);
+    places(&mut out, &begun)?;
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;
     }

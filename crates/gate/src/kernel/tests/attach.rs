@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tidegate_testbed::namespace::Namespace;
 
 use super::*;
+use crate::path::DataPath;
 use crate::table::Hook;
 use crate::testing::in_namespace;
 
@@ -292,13 +293,16 @@ fn a_gate_whose_pins_would_end_with_the_command_is_refused() {
     let test = "a_gate_whose_pins_would_end_with_the_command_is_refused";
     on_links(test, |gate, _| {
         drop(gate);
+        let pins = std::path::Path::new("/sys/fs/bpf/tidegate-test-mounts");
+        assert!(<Kernel as DataPath>::sees(pins).is_ok());
         // The namespace's own is above the system's.
         while load::is_bpf(std::path::Path::new("/sys/fs/bpf")) {
             nix::mount::umount("/sys/fs/bpf").expect("unmounted in this namespace");
         }
-        let pins = std::path::Path::new("/sys/fs/bpf/tidegate-test-mounts");
         let refused = Kernel::create(pins, &settings());
         assert!(matches!(refused, Err(KernelError::Mounts)), "{refused:?}");
+        // Nor may a command say that there is none.
+        assert!(<Kernel as DataPath>::sees(pins).is_err());
         assert!(!load::is_bpf(std::path::Path::new("/sys/fs/bpf")));
     });
 }
