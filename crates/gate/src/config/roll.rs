@@ -135,10 +135,11 @@ impl<'a> Roll<'a> {
             return false;
         }
         if let Some(&other) = self.users.get(draft.name) {
-            let other = self.places.get(other as usize).copied();
-            let message = format!("another subscriber has the user `{name}` already");
-            self.sink
-                .add_with(|| (Mistake::new(draft.place, message), other));
+            self.sink.add_with(|| {
+                let message = format!("`{}` has the user `{name}` already", self.name(other));
+                let other = self.places.get(other as usize).copied();
+                (Mistake::new(draft.place, message), other)
+            });
             return false;
         }
         let plan = match draft.plan {
@@ -186,9 +187,7 @@ impl<'a> Roll<'a> {
                 }
                 Some(other) => {
                     self.sink.add_with(|| {
-                        let whose = self.subscribers.get(other as usize);
-                        let whose = whose.map_or("", |subscriber| &subscriber.name);
-                        let message = format!("{what} belongs to `{whose}` already");
+                        let message = format!("{what} belongs to `{}` already", self.name(other));
                         let mistake = Mistake::new(place, message);
                         (mistake, self.places.get(other as usize).copied())
                     });
@@ -248,6 +247,12 @@ impl<'a> Roll<'a> {
         true
     }
 
+    /// The name of the subscriber of this number.
+    fn name(&self, number: u32) -> &str {
+        let subscriber = self.subscribers.get(number as usize);
+        subscriber.map_or("", |subscriber| &subscriber.name)
+    }
+
     /// The users of the subscriber of this number. Each may mean one subscriber only.
     fn users(&mut self, drafted: Vec<(String, Place)>, number: u32) -> Vec<String> {
         let mut users = Vec::new();
@@ -260,8 +265,8 @@ impl<'a> Roll<'a> {
             match owner.or_else(|| self.names.get(user.as_str())) {
                 Some(&other) if other != number => self.sink.add_with(|| {
                     let message = match self.names.contains_key(user.as_str()) {
-                        true => format!("another subscriber has the name `{user}`"),
-                        false => format!("another subscriber has the user `{user}` already"),
+                        true => format!("`{user}` is the name of another subscriber"),
+                        false => format!("`{}` has the user `{user}` already", self.name(other)),
                     };
                     let other = self.places.get(other as usize).copied();
                     (Mistake::new(place, message), other)

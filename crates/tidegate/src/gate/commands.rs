@@ -60,7 +60,12 @@ fn read(file: &Path, lenient: bool) -> Result<Config, ControlError> {
 
 pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
-    let (_, report) = patiently(|| Gate::<D>::up(&config), |_| None)?;
+    // Its daemon has the lock for as long as it runs.
+    let already = |_| {
+        let pins = config.pins.clone();
+        Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins }.into()))
+    };
+    let (_, report) = patiently(|| Gate::<D>::up(&config), already)?;
     Events::new(config.events.as_deref()).reloaded(&user(), "up", &report);
     let mut out = Output::stdout();
     let number = report.added.len() as u64;

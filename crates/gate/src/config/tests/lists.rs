@@ -368,18 +368,18 @@ fn users_of_access_servers_mean_one_subscriber() {
     let taken = ours.replace("2,gold,live,", "2,gold,live,two");
     assert_eq!(
         wrong(&text, &[("s.csv", &taken)]),
-        ["s.csv:3:1: another subscriber has the user `two` already, in s.csv:2"]
+        ["s.csv:3:1: `1` has the user `two` already, in s.csv:2"]
     );
     // A name is not the user of another subscriber, whichever comes first.
     let named = ours.replace("2,gold,live,", "2,gold,live,1");
     assert_eq!(
         wrong(&text, &[("s.csv", &named)]),
-        ["s.csv:3:1: another subscriber has the name `1`, in s.csv:2"]
+        ["s.csv:3:1: `1` is the name of another subscriber, in s.csv:2"]
     );
     let later = ours.replace("\n2,", "\ntwo,");
     assert_eq!(
         wrong(&text, &[("s.csv", &later)]),
-        ["s.csv:3:1: another subscriber has the user `two` already, in s.csv:2"]
+        ["s.csv:3:1: `1` has the user `two` already, in s.csv:2"]
     );
     let long = ours.replace("one", &"x".repeat(254));
     assert_eq!(

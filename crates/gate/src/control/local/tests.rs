@@ -77,6 +77,44 @@ fn settings_add_up_until_they_are_reset() {
     assert!(text.contains("alice"), "{text}");
 }
 
+/// As for circuits of LibreQoS, whose plan has no rates.
+#[test]
+fn a_plan_without_rates_leaves_a_subscriber_its_own() {
+    let site = Site::new();
+    site.write(
+        "[[interface]]
+        name = \"wan\"
+        side = \"core\"
+        [plan.circuit]
+        [plan.slow]
+        down = \"1mbit\"
+        [[subscriber]]
+        name = \"alice\"
+        plan = \"circuit\"
+        addresses = \"192.0.2.1\"
+        down = \"60mbit\"
+        up = \"20mbit\"",
+    );
+    let config = Config::read(&site.file()).expect("a configuration");
+    let mut gate = LocalGate::held(Gate::<Memory>::up(&config).expect("up").0);
+    for (plan, expected) in [
+        ("circuit", [Some(60_000_000), Some(20_000_000)]),
+        ("slow", [Some(1_000_000), Some(20_000_000)]),
+    ] {
+        let setting = Setting {
+            plan: Some(plan.into()),
+            ..Setting::default()
+        };
+        let adjustment = Adjustment {
+            reset: true,
+            setting,
+            ..Adjustment::default()
+        };
+        gate.set("alice", &adjustment).expect("set");
+        assert_eq!(rates(&mut gate, "alice").1, expected, "{plan}");
+    }
+}
+
 #[test]
 fn keys_of_the_plan_are_set_one_by_one() {
     let site = Site::new();
