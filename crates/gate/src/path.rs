@@ -62,6 +62,10 @@ pub trait DataPath: Sized {
     fn sees(_pins: &Path) -> Result<(), PathError> {
         Ok(())
     }
+    /// The network namespace whose interfaces this process would attach to, if there can be several.
+    fn network() -> Option<u64> {
+        None
+    }
     /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;
     /// Removes the data path in this folder, even if it is incomplete.

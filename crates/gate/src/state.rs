@@ -303,6 +303,9 @@ pub struct GateState {
     /// A number that other gates do not have, if it does not follow from the hash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub identity: Option<u64>,
+    /// The network namespace of its interfaces, by the number of its inode.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub network: Option<u64>,
     /// How bytes are counted.
     pub accounting: Accounting,
     /// The fate of packets that match no subscriber.
@@ -358,6 +361,7 @@ impl GateState {
             pins,
             hash,
             identity: None,
+            network: None,
             accounting: Accounting {
                 layer: 2,
                 overhead: 0,

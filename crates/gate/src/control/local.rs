@@ -342,6 +342,7 @@ impl From<GateError> for ControlError {
             | GateError::Setting(_)
             | GateError::Fixed { .. }
             | GateError::Elsewhere { .. }
+            | GateError::Network { .. }
             | GateError::AlreadyUp { .. } => Self::Invalid(text),
             _ if is_refused(&error) => Self::Rights(text),
             _ => Self::Other(text),

@@ -48,6 +48,14 @@ pub enum GateError {
         /// The gate that was wanted.
         pins: PathBuf,
     },
+    /// The interfaces of the gate are those of another network namespace.
+    #[error(
+        "the gate at {} limits in another network namespace than this command's: run it there, such as by `nsenter --net=/run/netns/NAME tidegate gate …`", pins.display()
+    )]
+    Network {
+        /// The folder of its pins.
+        pins: PathBuf,
+    },
     /// A key that cannot change while the gate is up.
     #[error(
         "`{key}` cannot be changed while the gate is up: run `tidegate gate down`, then `tidegate gate up` with the new file"

@@ -49,7 +49,8 @@ impl<D: DataPath> Gate<D> {
         }
         // A state may be left of a gate that is gone, for example since the machine restarted.
         let empty = GateState::empty(config.pins.clone(), secret()?);
-        let (next, mut report) = change::next(&empty, config)?;
+        let (mut next, mut report) = change::next(&empty, config)?;
+        next.network = D::network();
         for attachment in &next.attachments {
             D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
         }
@@ -118,6 +119,7 @@ impl<D: DataPath> Gate<D> {
                 pins: pins.to_owned(),
             });
         }
+        here::<D>(known)?;
         // With another secret, so that the settings are written: a process that was killed while it
         // started the gate may not have written them.
         let empty = GateState::empty(pins.to_owned(), known.hash.map(|half| !half));
@@ -237,6 +239,16 @@ impl<D: DataPath> Gate<D> {
 /// Checks that this process would see a gate there.
 pub(super) fn sees<D: DataPath>(pins: &Path) -> Result<(), GateError> {
     D::sees(pins).map_err(|source| path_error(pins, source))
+}
+
+/// Checks that the interfaces of a gate are those that this process sees. Others may have the same numbers.
+pub(super) fn here<D: DataPath>(state: &GateState) -> Result<(), GateError> {
+    match state.network.is_none() || state.network == D::network() {
+        true => Ok(()),
+        false => Err(GateError::Network {
+            pins: state.pins.clone(),
+        }),
+    }
 }
 
 /// Removes a data path whose creation failed. Returns the error to report.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::lifecycle::sees;
+use super::lifecycle::{here, sees};
 use super::store::{self, JOURNAL, NEXT, STATE, UNDO};
 use super::{Folders, GateError, path_error};
 use crate::path::DataPath;
@@ -71,6 +71,7 @@ impl<D: DataPath> View<D> {
         if !D::exists(&state.pins) {
             return Err(GateError::NotUp { pins: state.pins });
         }
+        here::<D>(&state)?;
         let path = D::open(&state.pins).map_err(|source| path_error(&state.pins, source))?;
         Ok(Self {
             folder: folder.to_owned(),

@@ -4,6 +4,7 @@
 mod tests;
 
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::net::if_::if_nametoindex;
@@ -42,6 +43,11 @@ impl DataPath for Kernel {
             true => Err(KernelError::Mounts.into()),
             false => Ok(()),
         }
+    }
+
+    fn network() -> Option<u64> {
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net");
+        namespace.ok().map(|file| file.ino())
     }
 
     fn exists(pins: &Path) -> bool {

@@ -56,6 +56,33 @@ fn attached(gate: &Gate<Kernel>) -> Vec<bool> {
     attachments.map(|one| one.attached).collect()
 }
 
+/// Interfaces of other namespaces have the same numbers, so they must not be taken for the gate's.
+#[test]
+fn a_gate_is_read_and_changed_in_its_own_network_namespace_only() {
+    let test = "a_gate_is_read_and_changed_in_its_own_network_namespace_only";
+    in_kernel(test, |site, _| {
+        drop(Gate::<Kernel>::up(&site.config(&file(""))).expect("up"));
+        assert!(View::<Kernel>::open(site.folders()).is_ok());
+        let (refused, down) = std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| {
+                nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a namespace");
+                let refused = [
+                    View::<Kernel>::open(site.folders()).err(),
+                    Gate::<Kernel>::take_over(site.folders()).err(),
+                ];
+                (refused, Gate::<Kernel>::down_at(site.folders()))
+            });
+            elsewhere.join().expect("no panic")
+        });
+        assert!(
+            (refused.iter()).all(|error| matches!(error, Some(GateError::Network { .. }))),
+            "{refused:?}"
+        );
+        // It can be removed from anywhere.
+        assert!(down.expect("down"));
+    });
+}
+
 #[test]
 fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
     let test = "a_gate_in_the_kernel_is_taken_over_changed_and_taken_off";
