@@ -27,11 +27,11 @@ pub const GROUPS: [(&str, &str); 5] = [
     ("nginx", "limit_rate"),
 ];
 const TRICKLE: usize = 2;
-/// Its server's log.
+const NGINX: usize = 4;
+/// The log of Trickle's server.
 const LOG: &str = "trickle.jsonl";
 /// How long the last lines of it may take.
 const LAST_LINES: Duration = Duration::from_secs(5);
-const NGINX: usize = 4;
 /// Classes of bandwidth as Table 1 has them, and the line of ours.
 pub const BANDWIDTHS: [(&str, u64); 6] = [
     ("< 0.5", 400_000),
@@ -50,11 +50,6 @@ const THROTTLED: u64 = 125;
 /// Start-up and length of each video in s.
 const STARTUP: u64 = 30;
 const LENGTH: u64 = 90;
-/// Bytes that a video of this encoding rate starts with, and bytes a second that servers send after them.
-const fn start_and_target(rate: u64) -> (u64, u64) {
-    (rate / 8 * STARTUP, rate / 8 * THROTTLED / 100)
-}
-
 /// They leave after so long.
 const WATCH: Duration = Duration::from_secs(150);
 const QUEUE: u64 = 40;
@@ -98,6 +93,11 @@ struct Seat {
     bandwidth: usize,
     rate: u64,
     rtt: u64,
+}
+
+/// Bytes that a video of this encoding rate starts with, and bytes a second that servers send after them.
+const fn start_and_target(rate: u64) -> (u64, u64) {
+    (rate / 8 * STARTUP, rate / 8 * THROTTLED / 100)
 }
 
 /// Everybody's seat; of these, those at some of the bandwidths, if they are named.

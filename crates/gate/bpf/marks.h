@@ -6,7 +6,7 @@
 
 // RFC 9331: the sender wants marks early.
 enum { ECT1 = 1 };
-// What a sender exceeds its rate by counts so many times.
+// The excess of a sender over its rate is multiplied by this before it is subtracted from the room.
 enum { TREND = 3 };
 
 // By how many bytes a filled queue accepted more lately than it was served. The next look is due in `left`, and in two

@@ -128,17 +128,14 @@ impl<'a> Roll<'a> {
         }
         let name: Arc<str> = draft.name.into();
         if let Some(&other) = self.names.get(&name) {
-            let other = self.places.get(other as usize).copied();
-            let message = format!("there is a subscriber `{name}` already");
-            self.sink
-                .add_with(|| (Mistake::new(draft.place, message), other));
+            self.taken(draft.place, other, |_| {
+                format!("there is a subscriber `{name}` already")
+            });
             return false;
         }
         if let Some(&other) = self.users.get(draft.name) {
-            self.sink.add_with(|| {
-                let message = format!("`{}` has the user `{name}` already", self.name(other));
-                let other = self.places.get(other as usize).copied();
-                (Mistake::new(draft.place, message), other)
+            self.taken(draft.place, other, |whose| {
+                format!("`{whose}` has the user `{name}` already")
             });
             return false;
         }
@@ -186,10 +183,8 @@ impl<'a> Roll<'a> {
                     self.sink.wrong(place, message);
                 }
                 Some(other) => {
-                    self.sink.add_with(|| {
-                        let message = format!("{what} belongs to `{}` already", self.name(other));
-                        let mistake = Mistake::new(place, message);
-                        (mistake, self.places.get(other as usize).copied())
+                    self.taken(place, other, |whose| {
+                        format!("{what} belongs to `{whose}` already")
                     });
                     self.owners.insert(what, other);
                 }
@@ -247,10 +242,14 @@ impl<'a> Roll<'a> {
         true
     }
 
-    /// The name of the subscriber of this number.
-    fn name(&self, number: u32) -> &str {
-        let subscriber = self.subscribers.get(number as usize);
-        subscriber.map_or("", |subscriber| &subscriber.name)
+    /// Reports what the subscriber of the number `other` has already; the message is of its name.
+    fn taken(&self, place: Place, other: u32, message: impl FnOnce(&str) -> String) {
+        self.sink.add_with(|| {
+            let whose = self.subscribers.get(other as usize);
+            let whose = whose.map_or("", |subscriber| &*subscriber.name);
+            let mistake = Mistake::new(place, message(whose));
+            (mistake, self.places.get(other as usize).copied())
+        });
     }
 
     /// The users of the subscriber of this number. Each may mean one subscriber only.
@@ -263,13 +262,11 @@ impl<'a> Roll<'a> {
             }
             let owner = self.users.get(&user);
             match owner.or_else(|| self.names.get(user.as_str())) {
-                Some(&other) if other != number => self.sink.add_with(|| {
-                    let message = match self.names.contains_key(user.as_str()) {
+                Some(&other) if other != number => self.taken(place, other, |whose| {
+                    match self.names.contains_key(user.as_str()) {
                         true => format!("`{user}` is the name of another subscriber"),
-                        false => format!("`{}` has the user `{user}` already", self.name(other)),
-                    };
-                    let other = self.places.get(other as usize).copied();
-                    (Mistake::new(place, message), other)
+                        false => format!("`{whose}` has the user `{user}` already"),
+                    }
                 }),
                 // A circuit names its user with each of its devices.
                 Some(_) => {}

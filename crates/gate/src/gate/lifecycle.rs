@@ -51,6 +51,8 @@ impl<D: DataPath> Gate<D> {
         let empty = GateState::empty(config.pins.clone(), secret()?);
         let (mut next, mut report) = change::next(&empty, config)?;
         next.network = D::network();
+        // There was nothing that they could differ from.
+        (report.settings, report.nodes) = (false, false);
         for attachment in &next.attachments {
             D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
         }

@@ -5,7 +5,7 @@ use super::queue::Queue;
 use super::tree::is_behind;
 use crate::{Decision, Ecn, Nanos, PacketMeta};
 
-/// What a sender exceeds its rate by counts so many times.
+/// The excess of a sender over its rate is multiplied by this before it is subtracted from the room.
 ///
 /// A real queue delays packets as it fills, and so slows its senders down. A phantom queue does not: it holds the integral of
 /// what a window exceeds the rate by, and the window grows by each round trip meanwhile. Marks by the room alone come
@@ -13,8 +13,9 @@ use crate::{Decision, Ecn, Nanos, PacketMeta};
 /// trend damps that. It is a mean of the last 0.1 to 0.2 s: three times as much is what 0.3 to 0.6 s will add.
 const TREND: i64 = 3;
 
-/// Marks an ECN-capable packet that leaves less room in its queue than `level`, or twice that of ECT(1): L4S senders are told
-/// early, since they answer to each mark a little. What it `exceeded` the rate by takes from the room.
+/// Marks an ECN-capable packet if the room in its queue will be less than `level`, or than twice as much for ECT(1): senders of
+/// L4S are told early, since they answer only a little to each mark. The packet left this much `room`, and the bytes that
+/// the queue `exceeded` its rate by say how the room changes.
 #[inline]
 fn mark(ecn: Ecn, room: u64, level: u32, exceeded: i64) -> Decision {
     let level = i64::from(level) << u32::from(ecn == Ecn::Ect1);

@@ -82,10 +82,7 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
         out,
         "{limited} {what} until `tidegate gate down{elsewhere}`"
     )?;
-    let mut begun = Reloaded::from(&report);
-    // There was nothing to change.
-    (begun.settings, begun.nodes) = (false, false);
-    places(&mut out, &begun)?;
+    places(&mut out, &Reloaded::from(&report))?;
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;
     }
