@@ -11,8 +11,8 @@ enum { BY_FLOW, BY_CLIENT };
 
 // Which flows, or which clients, are sampled.
 struct rule {
-	u64 key[2];	// of the hash
-	u64 limit;	// the upper 53 bits of the hash must be below this
+	u64 words[10];	// of the hash, secret
+	u64 limit;	// the hash must be below this
 };
 
 struct settings {

@@ -12,6 +12,7 @@ use libbpf_rs::{
 
 use crate::choice::{By, Choice};
 use crate::error::SampleError;
+use crate::key::WORDS;
 use crate::net::{Network, Prefixes};
 use crate::sys::Shared;
 
@@ -21,7 +22,7 @@ static HOOK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hook.bpf.o"));
 /// `struct rule` of `bpf/sample.h`.
 #[repr(C)]
 struct Rule {
-    key: [u64; 2],
+    words: [u64; WORDS],
     limit: u64,
 }
 
@@ -122,7 +123,7 @@ impl Filter {
         let to = &mut self.settings;
         to.write64(offset_of!(Settings, mask6), high);
         to.write64(offset_of!(Settings, mask6) + 8, low);
-        to.write32(offset_of!(Settings, mask4), prefixes.mask4().to_be());
+        to.write32(offset_of!(Settings, mask4), prefixes.mask4());
         to.write32(offset_of!(Settings, by), by);
         to.write32(offset_of!(Settings, raw), u32::from(raw));
         to.write32(offset_of!(Settings, networks), networks);
@@ -130,13 +131,12 @@ impl Filter {
 
     /// Changes the share and the key. Each packet meets either the choice before or this one.
     pub(crate) fn choose(&mut self, choice: &Choice) {
-        let key = choice.key.for_flows();
-        let [low, high] = [&key[..8], &key[8..]].map(|half| u64::from_le_bytes(eight(half)));
         let next = self.used ^ 1;
         let rule = offset_of!(Settings, rules) + next * size_of::<Rule>();
         let to = &mut self.settings;
-        to.write64(rule + offset_of!(Rule, key), low);
-        to.write64(rule + offset_of!(Rule, key) + 8, high);
+        for (at, word) in choice.key.for_flows().into_iter().enumerate() {
+            to.write64(rule + offset_of!(Rule, words) + 8 * at, word);
+        }
         to.write64(rule + offset_of!(Rule, limit), choice.fraction.limit());
         to.write32(offset_of!(Settings, used), next as u32);
         self.used = next;

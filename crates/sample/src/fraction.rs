@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Upper bits of a hash that are compared: as many as a floating-point number holds exactly.
-const BITS: u32 = 53;
 /// The smallest share: one flow of a billion.
 const LEAST: f64 = 1e-9;
 
@@ -49,14 +47,14 @@ impl Fraction {
     /// No flow at all.
     pub(crate) const NOTHING: Self = Self(0.0);
 
-    /// A flow is sampled if the upper 53 bits of its hash are below this.
+    /// A flow is sampled if its hash is below this.
     pub(crate) fn limit(self) -> u64 {
-        (self.0 * (1u64 << BITS) as f64) as u64
+        (self.0 * (1u64 << u32::BITS) as f64) as u64
     }
 
     /// Whether a flow with this hash is sampled.
-    pub(crate) fn takes(self, hash: u64) -> bool {
-        hash >> (u64::BITS - BITS) < self.limit()
+    pub(crate) fn takes(self, hash: u32) -> bool {
+        u64::from(hash) < self.limit()
     }
 }
 
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn all_takes_every_hash_and_a_half_is_within_the_whole() {
-        assert!(Fraction::ALL.takes(u64::MAX) && Fraction::ALL.takes(0));
+        assert!(Fraction::ALL.takes(u32::MAX) && Fraction::ALL.takes(0));
         let whole = Fraction(0.01);
         let half = whole.halved();
         assert_eq!(half.limit(), whole.limit() / 2);

@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 
 /// Bytes of a key.
 const LENGTH: usize = 32;
+/// Secret words of the hash that chooses flows: one to begin with, four for each address, and one for the ports.
+pub(crate) const WORDS: usize = 10;
 /// No file with a key is longer.
 const LONGEST: u64 = 4096;
 
@@ -81,9 +83,12 @@ impl Key {
         Self(bytes)
     }
 
-    /// The key of the hash that chooses flows.
-    pub(crate) fn for_flows(&self) -> [u8; 16] {
-        self.derived("tidegate sample: flows")
+    /// The secret words of the hash that chooses flows.
+    pub(crate) fn for_flows(&self) -> [u64; WORDS] {
+        std::array::from_fn(|at| {
+            let bytes = self.derived(&format!("tidegate sample: flows {at}"));
+            (u128::from_be_bytes(bytes) >> 64) as u64
+        })
     }
 
     /// The two keys of Crypto-PAn, as its authors split them: the cipher's, and the one that makes the padding.
