@@ -122,8 +122,8 @@ impl Matrix {
             *all += 1;
         }
         let evidence = || {
-            let texts = judgement.evidence.iter().map(|clue| &*clue.text);
-            texts.collect::<Vec<_>>().join(" ")
+            let clues = judgement.evidence(transfer).into_iter();
+            clues.map(|clue| clue.text).collect::<Vec<_>>().join(" ")
         };
         let of = format!("{} {}", job.name, transfer.id.segment);
         for missed in missed.into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! What stays unknown, and where the figures are blind.
 
 use tidegate_trace::annotate::Vantage;
-use tidegate_trace::detect::{Basis, Cause, Judgement};
+use tidegate_trace::detect::{Basis, Cause};
 use tidegate_trace::flow::Ended;
 
 use crate::account::{Account, Kept};
@@ -121,7 +121,7 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
             "A sender that paces itself looks like an application that writes at a steady rate.",
         ),
         Cause::Unclear => {
-            let left: Vec<&str> = left(judgement).into_iter().map(noun).collect();
+            let left: Vec<&str> = left(kept).into_iter().map(noun).collect();
             say(&format!("Not ruled out: {}.", left.join(", ")));
         }
         _ => {}
@@ -141,7 +141,8 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
 
 /// The causes that an unclear verdict leaves: those that cannot be distinguished or, where nothing can be
 /// said, all that nothing measured speaks against.
-pub fn left(judgement: &Judgement) -> Vec<Cause> {
+pub fn left(kept: &Kept) -> Vec<Cause> {
+    let judgement = &kept.judgement;
     if judgement.cause != Cause::Unclear || !judgement.left.is_empty() {
         return judgement.left.clone();
     }
@@ -156,6 +157,7 @@ pub fn left(judgement: &Judgement) -> Vec<Cause> {
         Cause::Sender,
         Cause::RoundTrips,
     ];
-    let is_out = |cause: &Cause| judgement.ruled_out.iter().any(|out| out.cause == *cause);
+    let ruled_out = judgement.ruled_out(&kept.transfer);
+    let is_out = |cause: &Cause| ruled_out.iter().any(|out| out.cause == *cause);
     single.into_iter().filter(|cause| !is_out(cause)).collect()
 }

@@ -18,7 +18,7 @@ pub fn explanation(account: &Account, replay: &Replay) -> Value {
     let advice = advice
         .iter()
         .map(|(party, text)| json!({ "party": party.key(), "text": text }));
-    let ruled_out = judgement.ruled_out.iter();
+    let ruled_out = judgement.ruled_out(&kept.transfer).into_iter();
     let ruled_out = ruled_out.map(|other| json!({ "cause": other.cause.name(), "why": other.why }));
     let shares = judgement.shares.iter();
     let shares =
@@ -38,9 +38,9 @@ pub fn explanation(account: &Account, replay: &Replay) -> Value {
         "queue_kind": judgement.queue_kind.map(QueueKind::name),
         "limit": limit(kept),
         "shares": shares.collect::<Vec<_>>(),
-        "evidence": judgement.evidence.iter().map(|clue| &clue.text).collect::<Vec<_>>(),
+        "evidence": judgement.evidence(&kept.transfer).into_iter().map(|clue| clue.text).collect::<Vec<_>>(),
         "ruled_out": ruled_out.collect::<Vec<_>>(),
-        "left": blind::left(judgement).into_iter().map(Cause::name).collect::<Vec<_>>(),
+        "left": blind::left(kept).into_iter().map(Cause::name).collect::<Vec<_>>(),
         "advice": advice.collect::<Vec<_>>(),
         "not_known": blind::unknown(account, kept),
         "series": series::series(kept, replay),

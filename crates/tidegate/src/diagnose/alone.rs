@@ -112,7 +112,7 @@ fn write(
         count(metrics.lost_packets),
         percent(metrics.loss_rate()),
     )?;
-    for clue in &judgement.evidence {
+    for clue in judgement.evidence(transfer) {
         writeln!(out, "  {}", clue.text)?;
     }
     writeln!(

@@ -68,12 +68,13 @@ fn general(out: &mut impl Write, account: &Account, kept: &Kept, paint: Paint) -
         }
     }
     title(out, paint, "Evidence")?;
-    for (i, clue) in judgement.evidence.iter().enumerate() {
+    for (i, clue) in judgement.evidence(&kept.transfer).iter().enumerate() {
         beside(out, &format!("{}.", i + 1), NUMBER, &clue.text)?;
     }
-    if !judgement.ruled_out.is_empty() {
+    let ruled_out = judgement.ruled_out(&kept.transfer);
+    if !ruled_out.is_empty() {
         title(out, paint, "Why nothing else")?;
-        for other in &judgement.ruled_out {
+        for other in &ruled_out {
             entry(out, &format!("not {}", other.cause), &other.why)?;
         }
     }

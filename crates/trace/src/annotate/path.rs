@@ -18,14 +18,21 @@ pub enum Vantage {
     Unknown,
 }
 
-impl fmt::Display for Vantage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Vantage {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Sender => "sender",
             Self::Between => "between",
             Self::Receiver => "receiver",
             Self::Unknown => "unknown",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Vantage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -40,13 +47,20 @@ pub enum Sign {
     Recovery,
 }
 
-impl fmt::Display for Sign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Sign {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Handshake => "handshake",
             Self::Timestamps => "timestamps",
             Self::Recovery => "recovery",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Sign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -16,14 +16,21 @@ pub enum Pattern {
     DoublingWindow,
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Pattern {
+    /// Its name in columns; names are stable.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::None => "none",
             Self::CongestionAvoidance => "congestion-avoidance",
             Self::Staircase => "staircase",
             Self::DoublingWindow => "doubling-window",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::annotate::{Layer, Tally};
+use crate::annotate::{Layer, Tally, TransferSummary};
 use crate::read::Nanos;
 
 /// What limited a transfer's rate.
@@ -305,8 +305,15 @@ pub struct Share {
     pub share: f64,
 }
 
-/// What only one detector says.
-pub(super) type Details = Arc<dyn Any + Send + Sync>;
+/// What only one detector says, and how it reads. Sentences are made when somebody wants them: few transfers are read about, and many
+/// are judged.
+pub trait Details: Any + fmt::Debug + Send + Sync {
+    /// Why it is the judgement's cause, in sentences with numbers. The transfer is the one that was judged.
+    fn evidence(&self, transfer: &TransferSummary, judgement: &Judgement) -> Vec<Clue>;
+
+    /// What else it could have been, and why it was not.
+    fn ruled_out(&self, transfer: &TransferSummary, judgement: &Judgement) -> Vec<RuledOut>;
+}
 
 /// What a detector says of a transfer.
 #[derive(Debug, Clone)]
@@ -327,15 +334,11 @@ pub struct Judgement {
     pub queue_kind: Option<QueueKind>,
     /// Whether other connections use the limiter too; `None`: the detector cannot tell.
     pub shared: Option<bool>,
-    /// Why it is this cause, in sentences with numbers.
-    pub evidence: Vec<Clue>,
-    /// What else it could have been, and why it was not.
-    pub ruled_out: Vec<RuledOut>,
     /// The causes that cannot be distinguished, of an unclear verdict; empty where nothing can be said.
     pub left: Vec<Cause>,
     /// How the transfer's time divides between causes; empty where the detector does not say.
     pub shares: Vec<Share>,
-    details: Option<Details>,
+    details: Option<Arc<dyn Details>>,
 }
 
 impl Judgement {
@@ -350,8 +353,6 @@ impl Judgement {
             aqm_kind: None,
             queue_kind: None,
             shared: None,
-            evidence: Vec::new(),
-            ruled_out: Vec::new(),
             left: Vec::new(),
             shares: Vec::new(),
             details: None,
@@ -360,26 +361,39 @@ impl Judgement {
 
     /// Adds what only this detector says; see [`details`](Self::details).
     #[must_use]
-    pub fn with_details(mut self, details: impl Any + Send + Sync) -> Self {
+    pub fn with_details(mut self, details: impl Details) -> Self {
         self.details = Some(Arc::new(details));
         self
     }
 
     /// Adds what only the detector says of another transfer.
-    pub(super) fn with_details_of(mut self, other: &Details) -> Self {
+    pub(super) fn with_details_of(mut self, other: &Arc<dyn Details>) -> Self {
         self.details = Some(Arc::clone(other));
         self
     }
 
+    /// Why it is this cause, in sentences with numbers, of the transfer that was judged.
+    pub fn evidence(&self, transfer: &TransferSummary) -> Vec<Clue> {
+        let details = self.details.as_deref();
+        details.map_or_else(Vec::new, |details| details.evidence(transfer, self))
+    }
+
+    /// What else it could have been, and why it was not.
+    pub fn ruled_out(&self, transfer: &TransferSummary) -> Vec<RuledOut> {
+        let details = self.details.as_deref();
+        details.map_or_else(Vec::new, |details| details.ruled_out(transfer, self))
+    }
+
     /// What only the detector says, of any type.
-    pub(super) fn any_details(&self) -> Option<&Details> {
+    pub(super) fn any_details(&self) -> Option<&Arc<dyn Details>> {
         self.details.as_ref()
     }
 
     /// What only one detector says, by its type: [`pd::Answer`](super::pd::Answer) for `pd` and
     /// `pd-paper`. `None` where another detector judged.
     pub fn details<T: 'static>(&self) -> Option<&T> {
-        self.details.as_ref()?.downcast_ref()
+        let details: &dyn Any = self.details.as_deref()?;
+        details.downcast_ref()
     }
 
     /// Whether a policer limited the transfer.

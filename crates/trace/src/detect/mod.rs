@@ -15,8 +15,8 @@ pub use cause::Tidegate;
 pub use clusters::{COVERED, Cluster, rate_clusters};
 pub use detector::{Detector, Verdicts};
 pub use judgement::{
-    About, AqmKind, Basis, Burst, Cause, Clue, Estimate, Extent, Judgement, Limit, QueueKind,
-    RuledOut, Share, Switch,
+    About, AqmKind, Basis, Burst, Cause, Clue, Details, Estimate, Extent, Judgement, Limit,
+    QueueKind, RuledOut, Share, Switch,
 };
 pub use pd::Pd;
 pub use together::Together;

@@ -1,5 +1,7 @@
 //! The verdict on several transfers together: those of a flow or a client.
 
+use std::sync::Arc;
+
 use super::judgement::{AqmKind, Basis, Cause, Details, Judgement, Limit, QueueKind, Share};
 use crate::annotate::{Layer, TransferSummary};
 
@@ -47,7 +49,7 @@ struct Sums {
 struct Longest {
     basis: Basis,
     seconds: f64,
-    details: Details,
+    details: Arc<dyn Details>,
 }
 
 /// The limit of the transfer with the widest basis, and of these the longest.
@@ -109,7 +111,7 @@ impl Together {
             sums.longest = Some(Longest {
                 basis: judgement.basis,
                 seconds,
-                details: Details::clone(details),
+                details: Arc::clone(details),
             });
         }
         let Some(limit) = judgement.limit else {

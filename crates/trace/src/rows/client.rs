@@ -151,5 +151,5 @@ const COUNTS: &[Column<ClientRow>] = columns! { ClientRow;
     max_flight_bytes: Integer ["B"] "Most bytes in flight in a flow." = |r| u64::from(r.sums.metrics.max_in_flight);
     goodput_ip_bps: Integer ["bit/s"] "Goodput with IP and TCP headers." = |r| r.sums.metrics.goodput_bps().map(|rate| bits(r.sums.tally.at_ip(rate)));
     rtt_max_ms: Real ["ms"] "Greatest round-trip time." = |r| r.sums.rtt_max.map(millis);
-    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.to_string();
+    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.clone();
 };

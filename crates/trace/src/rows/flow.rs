@@ -114,7 +114,7 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     capacity_trains: Integer [""] "How many trains that rests on." = |r| r.totals.metrics.capacity.map_or(0, |capacity| capacity.trains as u64);
     wait_ms: Real ["ms"] "The longest wait time of a segment." = |r| r.totals.tally.wait.map(millis);
     bufferbloat_segments: Integer [""] "Segments with bufferbloat." = |r| r.totals.bloated_segments;
-    pattern: Text [""] "How TCP and the losses interact in the segment with the most losses." = |r| r.totals.metrics.pattern.to_string();
+    pattern: Text [""] "How TCP and the losses interact in the segment with the most losses." = |r| r.totals.metrics.pattern.name();
     loss_episodes: Integer32 [""] "Loss episodes in that segment." = |r| u64::from(r.totals.metrics.evidence.loss_episodes);
     stalls: Integer32 [""] "Stalls in that segment." = |r| u64::from(r.totals.metrics.evidence.stalls);
     stalled_share: Real [""] "Share of its duration spent so, 0 to 1." = |r| rounded(r.totals.metrics.evidence.stalled, 4);
@@ -122,8 +122,8 @@ const COLUMNS: &[Column<FlowRow>] = columns! { FlowRow;
     max_flight_bytes: Integer ["B"] "Most bytes in flight." = |r| u64::from(r.totals.metrics.max_in_flight);
     window_limited_s: Real ["s"] "Time in which the receiver's window left no room for a full packet; missing where its scale is not known." = |r| r.totals.tally.window_known.then(|| seconds(r.totals.tally.window_limited));
     idle_s: Real ["s"] "Time with nothing in flight inside segments." = |r| seconds(r.totals.tally.idle);
-    vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown." = |r| r.totals.path.vantage().to_string();
-    vantage_by: Text [""] "What shows this: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.totals.path.sign.map(|sign| sign.to_string());
+    vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown." = |r| r.totals.path.vantage().name();
+    vantage_by: Text [""] "What shows this: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.totals.path.sign.map(|sign| sign.name());
     sender_part: Real [""] "Part of the least round-trip time that lies between the capture and the sender: 0 at the sender, 1 at the receiver." = |r| r.totals.path.sender_part().map(|part| rounded(part, 3));
     rtt_to_sender_ms: Real ["ms"] "Least round-trip time between the capture and the sender." = |r| r.totals.path.to_sender.map(millis);
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver." = |r| r.totals.path.to_receiver.map(millis);
@@ -146,7 +146,7 @@ const MORE: &[Column<FlowRow>] = columns! { FlowRow;
     rtt_p95_ms: Real ["ms"] "95th percentile." = |r| percentile(r, 95);
     losses_per_episode: Real ["packets"] "Lost packets in the median episode of the segment with the most losses." = |r| rounded(r.totals.metrics.evidence.losses_per_episode, 3);
     flight_packets_p90: Real ["packets"] "90th percentile of the full packets in flight in that segment, where packets were lost." = |r| rounded(r.totals.metrics.evidence.flight_packets, 2);
-    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.to_string();
+    reason: Text [""] "The verdict in a few words." = |r| r.judgement.reason.clone();
 };
 
 fn ended(why: Ended) -> &'static str {

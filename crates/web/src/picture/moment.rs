@@ -27,8 +27,11 @@ impl Picture {
             json!({ "panel": moment.panel, "from": in_time(moment.from), "to": in_time(moment.to) })
         };
         let judgement = &kept.judgement;
-        let evidence = judgement.evidence.iter().map(|clue| json(clue.about));
-        let others = judgement.ruled_out.iter();
+        let evidence = judgement
+            .evidence(&kept.transfer)
+            .into_iter()
+            .map(|clue| json(clue.about));
+        let others = judgement.ruled_out(&kept.transfer).into_iter();
         let others = others.map(|other| json(against(other.cause)));
         (evidence.collect(), others.collect())
     }

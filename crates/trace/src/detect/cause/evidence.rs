@@ -9,10 +9,11 @@ use super::interval::Interval;
 use super::limiter::{Limiter, Losses, Mechanism};
 use super::managed::Managed;
 use super::shift::Shift;
+use super::verdict::is_timeless;
 use crate::annotate::{Layer, TransferSummary};
-use crate::detect::{About, AqmKind, Basis, Cause, Clue};
+use crate::detect::{About, AqmKind, Basis, Cause, Clue, Details, Judgement, RuledOut};
 
-pub(super) use against::ruled_out;
+use against::ruled_out;
 
 type Sentence = Cow<'static, str>;
 
@@ -43,8 +44,21 @@ const SELDOM: f64 = 0.5;
 /// A share of the time that an end held back is named from here on, whatever decided.
 const PART: f64 = 0.2;
 
+impl Details for Findings {
+    fn evidence(&self, transfer: &TransferSummary, judgement: &Judgement) -> Vec<Clue> {
+        sentences(transfer, judgement.cause, self)
+    }
+
+    fn ruled_out(&self, transfer: &TransferSummary, judgement: &Judgement) -> Vec<RuledOut> {
+        match is_timeless(transfer) {
+            true => Vec::new(),
+            false => ruled_out(transfer, judgement.cause, &judgement.left, self),
+        }
+    }
+}
+
 /// Why it is this cause.
-pub(super) fn sentences(summary: &TransferSummary, cause: Cause, findings: &Findings) -> Vec<Clue> {
+fn sentences(summary: &TransferSummary, cause: Cause, findings: &Findings) -> Vec<Clue> {
     let mut said = vec![Clue::new(About::Losses, lost(summary))];
     if let Some(losses) = &findings.losses {
         let is_unseen = findings.behind || summary.tally.is_holed();

@@ -2,7 +2,7 @@
 
 use super::course::{Course, Held};
 use super::departures;
-use super::evidence::{self, Findings};
+use super::evidence::Findings;
 use super::limiter::{Limiter, Losses};
 use super::network::{DECIDES, Network, PART, network};
 use super::receiver::Seen;
@@ -29,11 +29,7 @@ pub(super) fn judge(
     shift: Option<&Shift>,
     basis: Basis,
 ) -> Judgement {
-    // Where all packets have the same time, or times are whole seconds, nothing can be said.
-    let metrics = &summary.metrics;
-    let whole = |time: Nanos| time.is_multiple_of(SECOND);
-    let untimed = whole(metrics.first_sent) && whole(metrics.duration);
-    let timeless = metrics.data_packets > 1 && (metrics.duration == 0 || untimed);
+    let timeless = is_timeless(summary);
     // What comes to a receiver has passed the shaper: it does not show how long each packet waited there.
     let shift = shift.filter(|_| !seen.is_guess() || summary.path.vantage() != Vantage::Receiver);
     let (losses, shift) = match timeless {
@@ -47,7 +43,7 @@ pub(super) fn judge(
         true => Network {
             cause: Cause::Unclear,
             confidence: 0.5,
-            reason: match metrics.duration {
+            reason: match summary.metrics.duration {
                 0 => "all packets have the same time",
                 _ => "times are whole seconds",
             },
@@ -143,11 +139,15 @@ pub(super) fn judge(
         losses: losses.copied(),
         shift: shift.copied(),
     };
-    judgement.evidence = evidence::sentences(summary, cause, &findings);
-    if !timeless {
-        judgement.ruled_out = evidence::ruled_out(summary, cause, &judgement.left, &findings);
-    }
     judgement.with_details(findings)
+}
+
+/// Whether nothing can be said, since all packets have the same time, or times are whole seconds.
+pub(super) fn is_timeless(summary: &TransferSummary) -> bool {
+    let metrics = &summary.metrics;
+    let whole = |time: Nanos| time.is_multiple_of(SECOND);
+    let untimed = whole(metrics.first_sent) && whole(metrics.duration);
+    metrics.data_packets > 1 && (metrics.duration == 0 || untimed)
 }
 
 /// Whether the path's round-trip time, in seconds, is the transfer's least.

@@ -1,8 +1,8 @@
 //! What PD says of a transfer, and how that reads as a judgement.
 
-use super::super::judgement::{About, Cause, Clue, Estimate, Judgement, Limit, RuledOut};
+use super::super::judgement::{About, Cause, Clue, Details, Estimate, Judgement, Limit, RuledOut};
 use super::code::Code;
-use crate::annotate::Layer;
+use crate::annotate::{Layer, TransferSummary};
 
 /// Both runs of the detector.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,16 +47,26 @@ impl From<Answer> for Judgement {
                 depth_bytes: None,
                 burst: None,
             });
-            judgement
-                .evidence
-                .push(Clue::new(About::Losses, code.explanation()));
-        } else {
-            judgement.ruled_out.push(RuledOut {
-                cause: Cause::Policer,
-                why: code.explanation().into(),
-            });
         }
         judgement.with_details(answer)
+    }
+}
+
+impl Details for Answer {
+    fn evidence(&self, _: &TransferSummary, _: &Judgement) -> Vec<Clue> {
+        let deciding = self.deciding();
+        let explained = || Clue::new(About::Losses, deciding.code.explanation());
+        deciding.rate_bps.map(|_| explained()).into_iter().collect()
+    }
+
+    fn ruled_out(&self, _: &TransferSummary, _: &Judgement) -> Vec<RuledOut> {
+        let deciding = self.deciding();
+        let policer = || RuledOut {
+            cause: Cause::Policer,
+            why: deciding.code.explanation().into(),
+        };
+        let is_out = deciding.rate_bps.is_none();
+        is_out.then(policer).into_iter().collect()
     }
 }
 

@@ -12,7 +12,7 @@ const LESS: f64 = 0.25;
 
 /// Every cause but the verdict's, with what was measured that speaks against it, or with why it was not considered. `left` are
 /// those that cannot be distinguished; where nothing can be said, causes that nothing measured speaks against are left out.
-pub(in crate::detect::cause) fn ruled_out(
+pub(super) fn ruled_out(
     summary: &TransferSummary,
     verdict: Cause,
     left: &[Cause],

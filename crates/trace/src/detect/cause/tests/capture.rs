@@ -39,7 +39,9 @@ fn a_policer_in_a_real_capture_is_found_with_its_rate() {
                 .and_then(|limit| limit.rate_bps.interval())
                 .expect("a rate with an interval");
             assert!(rate.contains(&1.5e6), "{rate:?}");
-            assert!(judgement.evidence.len() > 2 && !judgement.ruled_out.is_empty());
+            assert!(
+                judgement.evidence(transfer).len() > 2 && !judgement.ruled_out(transfer).is_empty()
+            );
         }
     }
 }
