@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod joined;
+mod lines;
 mod parquet;
 mod write;
 

@@ -196,7 +196,9 @@ impl Pending {
     fn push(&mut self, value: Value) {
         let mut present = 1;
         match (&mut self.values, value) {
-            (Values::Text(values), Value::Text(text)) => values.push(text.into_bytes().into()),
+            (Values::Text(values), Value::Text(text)) => {
+                values.push(text.into_owned().into_bytes().into())
+            }
             (Values::Integer(values), Value::Integer(number)) => values.push(number.cast_signed()),
             (Values::Integer32(values), Value::Integer(number)) => {
                 values.push(u32::try_from(number).unwrap_or(u32::MAX).cast_signed());

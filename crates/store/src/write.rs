@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use tidegate_table::{Extra, Row, Value, convert};
 
+use crate::lines::Lines;
 use crate::parquet::ParquetWriter;
 
 /// A file format for rows.
@@ -30,7 +31,7 @@ pub struct Writer<W: Write + Send> {
 
 enum Sink<W: Write + Send> {
     Json { out: W, rows: u64, array: bool },
-    Csv(Box<csv::Writer<W>>),
+    Csv(Lines<W>),
     Parquet(Box<ParquetWriter<W>>),
 }
 
@@ -55,11 +56,12 @@ impl<W: Write + Send> Writer<W> {
                 array: format == Format::Json,
             },
             Format::Csv => {
-                let mut out = csv::Writer::from_writer(out);
+                let mut out = Lines::new(out);
                 let names = R::columns().iter().map(|column| column.name);
                 let names = names.chain(extras.iter().map(|extra| extra.name.as_str()));
-                out.write_record(names).map_err(cause)?;
-                Sink::Csv(Box::new(out))
+                names.for_each(|name| out.text(name));
+                out.end()?;
+                Sink::Csv(out)
             }
             Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new::<R>(out, &extras)?)),
         };
@@ -112,11 +114,11 @@ impl<W: Write + Send> Writer<W> {
             }
             Sink::Csv(out) => {
                 for row in rows {
-                    let values = R::columns().iter().map(|column| (column.get)(row));
-                    for value in values.chain(more.iter().cloned()) {
-                        out.write_field(value.to_string()).map_err(cause)?;
+                    for column in R::columns() {
+                        out.value(&(column.get)(row));
                     }
-                    out.write_record(None::<&[u8]>).map_err(cause)?;
+                    more.iter().for_each(|value| out.value(value));
+                    out.end()?;
                 }
                 out.flush()
             }
@@ -141,17 +143,9 @@ impl<W: Write + Send> Writer<W> {
                 out.flush()?;
                 Ok(out)
             }
-            Sink::Csv(out) => out.into_inner().map_err(|error| error.into_error()),
+            Sink::Csv(out) => out.finish(),
             Sink::Parquet(out) => out.finish(),
         }
-    }
-}
-
-/// The error of the output itself: the kind of one that wraps it is lost.
-fn cause(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
     }
 }
 

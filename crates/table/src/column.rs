@@ -1,5 +1,6 @@
 //! Columns, their types and values, and the rows that have them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -40,8 +41,8 @@ pub enum Kind {
 pub enum Value {
     /// Not known, or meaningless in this row.
     Missing,
-    /// Text.
-    Text(String),
+    /// Text. Names are not copied.
+    Text(Cow<'static, str>),
     /// Unsigned integer.
     Integer(u64),
     /// Floating point; never infinite or not a number.
@@ -127,15 +128,21 @@ impl From<u16> for Value {
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+impl From<Cow<'static, str>> for Value {
+    fn from(text: Cow<'static, str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text.into())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(text.into())
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod column;
 pub mod convert;
+pub mod csv;
 
 pub use column::{Column, Extra, Kind, Row, Time, Value};

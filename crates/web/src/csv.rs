@@ -1,6 +1,7 @@
 //! Tables as text (RFC 4180).
 
 use tidegate_table::Column;
+pub use tidegate_table::csv::field;
 
 /// Rows with the names of their columns above them.
 pub fn of<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
@@ -12,18 +13,9 @@ pub fn of<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>) -> String {
             if number > 0 {
                 text.push(',');
             }
-            text.push_str(&field((column.get)(&row).to_string()));
+            text.push_str(&field(&(column.get)(&row).to_string()));
         }
         text.push('\n');
     }
     text
-}
-
-/// A text as a field.
-pub fn field(text: String) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text
-    }
 }

@@ -175,7 +175,11 @@ fn csv(scenario: &Scenario, rows: &[LabPointRow]) -> String {
         let mut more = row.extras(&parameters, scenario);
         more.resize(extras.len(), Cell::Missing);
         let cells = columns().map(|column| (column.get)(row)).chain(more);
-        lines.push(cells.map(|cell| csv::field(cell.to_string())).collect());
+        lines.push(
+            cells
+                .map(|cell| csv::field(&cell.to_string()).into_owned())
+                .collect(),
+        );
     }
     lines.iter().map(|cells| cells.join(",") + "\n").collect()
 }

@@ -126,7 +126,7 @@ impl Table {
                 Key::Number(number) => {
                     number(line).map_or(String::new(), |value| value.to_string())
                 }
-                Key::Text(_) | Key::Ends => csv::field((column.text)(line)),
+                Key::Text(_) | Key::Ends => csv::field(&(column.text)(line)).into_owned(),
             });
             text.push_str(&cells.collect::<Vec<_>>().join(","));
             text.push('\n');

@@ -68,7 +68,7 @@ const READERS: [Reader; 6] = [
         kind: Kind::Text,
         unit: "",
         suffix: "",
-        read: |text| Some(Value::Text(text.to_owned())),
+        read: |text| Some(Value::from(text.to_owned())),
     },
 ];
 

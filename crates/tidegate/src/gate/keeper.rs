@@ -12,6 +12,7 @@ use tidegate_gate::control::{ControlError, SharedGate};
 use tidegate_gate::pair::SharedVolume;
 use tidegate_gate::reading::Reading;
 use tidegate_gate::usage::Usage;
+use tidegate_table::csv;
 
 use super::view::{SubscriberJson, UsageJson};
 
@@ -194,8 +195,8 @@ impl Keeper {
             let Some(volume) = counted.usage.of(&one.name) else {
                 continue;
             };
-            let name = super::status::field(&one.name);
-            let plan = super::status::field(one.plan.as_deref().unwrap_or(""));
+            let name = csv::field(&one.name);
+            let plan = csv::field(one.plan.as_deref().unwrap_or(""));
             let quota = one
                 .quota
                 .as_ref()

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tidegate_gate::Direction;
 use tidegate_gate::control::{Control, ControlError, inspect};
 use tidegate_gate::reading::Reading;
+use tidegate_table::csv;
 
 use super::remote::{self, Remote};
 use super::view::felt::{LineJson, SegmentsJson, TripsJson};
@@ -164,8 +165,8 @@ fn csv(out: &mut impl Write, subscribers: &[SubscriberJson]) -> io::Result<()> {
             writeln!(
                 out,
                 "{},{},{},{},{},{},{},{},{}",
-                field(&subscriber.name),
-                field(plan),
+                csv::field(&subscriber.name),
+                csv::field(plan),
                 direction,
                 limited
                     .rate
@@ -179,14 +180,6 @@ fn csv(out: &mut impl Write, subscribers: &[SubscriberJson]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A text as a field of CSV (RFC 4180).
-pub fn field(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }
 
 fn subscriber_json(control: &mut dyn Control, name: &str) -> Result<SubscriberJson, ControlError> {

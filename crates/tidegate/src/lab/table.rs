@@ -99,7 +99,7 @@ impl Flows {
                 column.map_or(Value::Missing, |column| (column.get)(row))
             };
             let text = |name: &str| match value(name) {
-                Value::Text(text) => text,
+                Value::Text(text) => text.into_owned(),
                 Value::Integer(number) => count(number),
                 _ => "-".to_owned(),
             };

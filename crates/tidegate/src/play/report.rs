@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use tidegate_limiter::Rate;
 use tidegate_serve::player::{Ended, PlayError, Viewed, Viewing};
+use tidegate_table::csv;
 
 use crate::cli::Common;
 use crate::cli::serve::{Play, PlayFormat};
@@ -245,14 +246,11 @@ fn csv(out: &mut impl Write, viewed: &[Viewed]) -> io::Result<()> {
     Ok(())
 }
 
-/// A value, quoted if necessary (RFC 4180).
+/// A value as a field.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.contains([',', '"', '\n', '\r']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
-        Value::String(text) => text.clone(),
+        Value::String(text) => csv::field(text).into_owned(),
         other => other.to_string(),
     }
 }

@@ -103,8 +103,8 @@ impl Crossing {
             let transit = passage.transit();
             let fields = [
                 format!("{:.9}", self.second(passage)),
-                csv::field(sender),
-                csv::field(receiver),
+                csv::field(&sender).into_owned(),
+                csv::field(&receiver).into_owned(),
                 passage.payload.to_string(),
                 passage.link_bytes.to_string(),
                 passage.in_flight.to_string(),

@@ -42,7 +42,7 @@ fn values_of_one_type_are_numbers_in_base_units() {
     assert_eq!(names, expected);
     let last = [
         Value::Integer(10_000_000),
-        Value::Text("30kB".to_owned()),
+        Value::from("30kB"),
         Value::Real(0.04),
         Value::Real(2.0),
     ];
