@@ -324,17 +324,19 @@ impl Judge {
         let Some(detector) = &mut self.detector else {
             return;
         };
-        let summary = TransferSummary::new(transfer, metrics);
-        self.transfers.insert(summary.id, summary);
-        self.flows.entry(summary.id.flow).or_default().transfers += 1;
         detector.transfer(transfer, metrics, &mut self.verdicts);
-        self.hand_on(sink);
+        let mut present = Some(TransferSummary::new(transfer, metrics));
+        self.hand_on(&mut present, sink);
+        if let Some(waits) = present {
+            self.transfers.insert(waits.id, waits);
+            self.flows.entry(waits.id.flow).or_default().transfers += 1;
+        }
     }
 
     fn flow(&mut self, summary: FlowSummary, sink: &mut (impl Sink + ?Sized)) {
         if let Some(detector) = &mut self.detector {
             detector.flow(&summary, &mut self.verdicts);
-            self.hand_on(sink);
+            self.hand_on(&mut None, sink);
         }
         match self.flows.get_mut(&summary.info.number) {
             Some(waiting) => waiting.summary = Some(summary),
@@ -345,7 +347,7 @@ impl Judge {
     fn finish(&mut self, sink: &mut (impl Sink + ?Sized)) {
         if let Some(detector) = &mut self.detector {
             detector.finish(&mut self.verdicts);
-            self.hand_on(sink);
+            self.hand_on(&mut None, sink);
         }
         let mut left: Vec<TransferId> = self.transfers.keys().copied().collect();
         left.sort_unstable();
@@ -353,12 +355,20 @@ impl Judge {
             let judgement = Judgement::new(Cause::Unclear, "not judged");
             self.verdicts.give(id, judgement);
         }
-        self.hand_on(sink);
+        self.hand_on(&mut None, sink);
     }
 
-    /// Hands the verdicts to the sink, and the flows that waited for them.
-    fn hand_on(&mut self, sink: &mut (impl Sink + ?Sized)) {
+    /// Hands the verdicts to the sink, and the flows that waited for them. Most verdicts are on the present transfer: it is taken.
+    fn hand_on(
+        &mut self,
+        present: &mut Option<TransferSummary>,
+        sink: &mut (impl Sink + ?Sized),
+    ) {
         for (id, judgement) in self.verdicts.take() {
+            if let Some(summary) = present.take_if(|summary| summary.id == id) {
+                sink.verdict(&summary, judgement);
+                continue;
+            }
             // A second verdict on a transfer finds nothing.
             let Some(summary) = self.transfers.remove(&id) else {
                 continue;

@@ -105,7 +105,8 @@ pub struct FlowTable {
     settings: Settings,
     // Captures are hostile input: the hash is keyed.
     by_key: HashMap<Key, u32, RandomState>,
-    flows: Vec<Option<Flow>>,
+    // A flow has almost 2 kB, which are not moved.
+    flows: Vec<Option<Box<Flow>>>,
     free: Vec<u32>,
     /// The flow of the last packet: the next is often of the same.
     last: Option<(Key, u32)>,
@@ -148,7 +149,7 @@ impl FlowTable {
     /// What is kept for all of them, in packets, which [`Settings::max_packets`] bounds. Each call
     /// counts it again.
     pub fn kept(&self) -> usize {
-        self.flows.iter().flatten().map(Flow::kept).sum()
+        self.flows.iter().flatten().map(|flow| flow.kept()).sum()
     }
 
     /// Decodes a frame and takes its packet. A frame without a TCP packet raises a counter.
@@ -243,7 +244,7 @@ impl FlowTable {
     }
 
     fn open(&mut self, key: Key, packet: &Packet) -> u32 {
-        let flow = Flow::new(self.counters.flows, packet);
+        let flow = Box::new(Flow::new(self.counters.flows, packet));
         self.counters.flows += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flows.push(None);

@@ -536,7 +536,12 @@ impl Flow {
     }
 
     /// Hands all that is left to the sink.
-    pub fn finish(mut self, ended: Ended, measurer: &mut Measurer, sink: &mut impl FlowSink) {
+    pub fn finish(
+        mut self: Box<Self>,
+        ended: Ended,
+        measurer: &mut Measurer,
+        sink: &mut impl FlowSink,
+    ) {
         if let Some(segment) = self.segments.back_mut() {
             for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
                 side.tally.idle = std::mem::take(&mut sender.idle);

@@ -1,6 +1,6 @@
 //! The detector: keeps packets until the transfers that belong together can be judged together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ const PAUSE: Nanos = 1_000_000_000;
 pub struct Tidegate {
     basis: Basis,
     causal: bool,
-    groups: BTreeMap<Group, Kept>,
+    groups: HashMap<Group, Kept>,
     /// What is kept in all, as [`MOST`] counts it.
     kept: usize,
     /// Groups with transfers that wait for a causal judgement, by the time from which it is due.
@@ -41,7 +41,7 @@ pub struct Tidegate {
 }
 
 /// What is judged together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// A connection, by its number.
     Connection(u64),
@@ -233,7 +233,7 @@ impl Tidegate {
         Self {
             basis,
             causal: false,
-            groups: BTreeMap::new(),
+            groups: HashMap::new(),
             kept: 0,
             due: BTreeSet::new(),
         }
@@ -326,7 +326,9 @@ impl Detector for Tidegate {
     }
 
     fn finish(&mut self, verdicts: &mut Verdicts) {
-        for (_, mut kept) in mem::take(&mut self.groups) {
+        let mut groups: Vec<(Group, Kept)> = mem::take(&mut self.groups).into_iter().collect();
+        groups.sort_unstable_by_key(|(group, _)| *group);
+        for (_, mut kept) in groups {
             kept.judge(self.basis, verdicts);
         }
         self.kept = 0;
