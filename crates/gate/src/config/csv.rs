@@ -15,6 +15,11 @@ use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::{Match, PerDirection};
 
+/// What an empty file may be.
+pub(super) const EXAMPLE: &str = "\
+name,down,up,addresses
+ann,20mbit,5mbit,192.0.2.1";
+
 /// A file that is being read.
 struct Sheet<'a> {
     text: &'a str,
@@ -50,7 +55,8 @@ pub(super) fn read<'a>(
     let skipped = sheet.text.len() - sheet.text.trim_start_matches('\u{feff}').len();
     let mut rows = Rows::new(&sheet, skipped);
     let Some(header) = rows.next() else {
-        sink.wrong(sheet.at(0), "this file has no header line");
+        let message = "this file is empty: write a header that names the columns, and a line for each subscriber, such as";
+        sink.empty(sheet.at(0), message, EXAMPLE);
         return;
     };
     let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");

@@ -42,6 +42,11 @@ use keys::{ACCOUNTING, FILE, IMPORT, USAGE};
 use problem::Sink;
 use roll::Roll;
 
+/// What an empty file may be.
+const EXAMPLE: &str = "\
+interface = [{ name = \"eth1\", side = \"core\" }, { name = \"eth2\", side = \"access\" }]
+subscriber = [{ name = \"ann\", addresses = \"192.0.2.1\", down = \"20mbit\", up = \"5mbit\" }]";
+
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Log {
@@ -234,6 +239,12 @@ fn read(
     lenient: bool,
     sink: &Sink,
 ) -> Option<Config> {
+    let says_nothing = |line: &str| matches!(line.trim().chars().next(), None | Some('#'));
+    if text.lines().all(says_nothing) {
+        let message = "this file is empty: it needs interfaces and subscribers, such as";
+        sink.empty(Place::default(), message, EXAMPLE);
+        return None;
+    }
     let root = match tidegate_notation::parse(0, text) {
         Ok(root) => root,
         Err(mistakes) => {

@@ -77,7 +77,11 @@ fn subscribers_come_from_csv_files() {
 #[test]
 fn errors_in_csv_files_have_their_places() {
     let cases = [
-        ("", "1:1: this file has no header line"),
+        ("", "1:1: this file is empty: write a header"),
+        (
+            "\u{feff}# later\n\n",
+            "1:1: this file is empty: write a header",
+        ),
         (
             "nam,plan\n",
             "1:1: unknown column `nam`, did you mean `name`?",
