@@ -9,6 +9,7 @@ mod interface;
 mod keys;
 mod node;
 mod overlay;
+mod place;
 mod plan;
 mod problem;
 mod roll;
@@ -22,12 +23,14 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use tidegate_notation::Position;
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
 pub use endpoint::{Api, Listen, Metrics, Pair, Radius, Tls};
 pub use keys::{SECTIONS, schema};
 pub(crate) use overlay::overlay;
 pub use overlay::{PlanKeys, plan_key};
+pub use place::position_of;
 pub use problem::{ConfigErrors, Problem, Skipped};
 
 use crate::limits::{Limits, PlanTemplate};

@@ -91,7 +91,8 @@ Examples:
 
 /// Check configurations, and show what they would limit.
 ///
-/// Needs no privileges and changes nothing. Each error names its file, line and column.
+/// Needs no privileges and changes nothing. Each error names its file, line and column. Files that the daemon
+/// reads when it starts are read too: tokens, certificates, the secret of RADIUS.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES, after_long_help = format!("{CHECK_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Check {

@@ -9,12 +9,13 @@ use tidegate_gate::config::{Config, Listen, Problem};
 use tidegate_gate::limits::Limits;
 use tidegate_gate::table::{Direction, Match};
 
-use super::api::listen;
 use super::{commands, remote};
 use crate::cli::gate::Check;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::{bytes, count, plural};
+
+mod files;
 
 pub fn run(options: &Check) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
@@ -162,19 +163,7 @@ fn warnings(config: &Config) -> Vec<String> {
             unused.join(", ")
         ));
     }
-    let api = config.api.as_ref();
-    let api = api.map(|api| (&api.listen, &api.token, api.read_token.as_deref()));
-    let metrics = config.metrics.as_ref();
-    let metrics = metrics.map(|one| (&one.listen, &one.token, None));
-    for (at, token, reader) in api.into_iter().chain(metrics) {
-        if let Err(error) = listen::access(at, token.as_deref(), reader) {
-            warnings.push(format!("the daemon would not start: {error:#}"));
-        }
-    }
-    let group = config.api.as_ref().and_then(|api| api.group.as_deref());
-    if let Some(Err(error)) = group.map(listen::group) {
-        warnings.push(format!("the daemon would not start: {error:#}"));
-    }
+    warnings.extend(files::warnings(config));
     warnings
 }
 
@@ -210,7 +199,7 @@ token = "/nonexistent/token"
             "3 plans, 4 combinations",
             "warning: there is no interface notthere0 ",
             "warning: no subscriber has these plans: lead\n",
-            "warning: the daemon would not start: cannot read the token file /nonexistent/token",
+            "warning: the daemon would not start: gate.toml: cannot read the token file /nonexistent/token",
             "of kernel memory: ",
         ] {
             assert!(out.contains(part), "{part} is not in\n{out}");
