@@ -268,10 +268,10 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
         (
             "alice",
             Setting {
-                plan: Some("iron".into()),
+                plan: Some("glod".into()),
                 ..Setting::default()
             },
-            "there is no plan `iron`",
+            "there is no plan `glod`, did you mean `gold`?",
         ),
     ] {
         let error = gate.set(name, &setting).expect_err("wrong").to_string();

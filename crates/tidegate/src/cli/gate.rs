@@ -286,7 +286,7 @@ Examples:
 
 /// Change one subscriber, live.
 ///
-/// Values that you do not give stay as they are. The change stays in force across reloads and restarts of the
+/// Values that you do not give stay as they are. The command prints what holds from now on. The change stays in force across reloads and restarts of the
 /// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
-use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
+use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, inspect, pins};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::table::Match;
 use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, View, matches};
@@ -19,7 +19,8 @@ use super::daemon::Endpoints;
 use super::events::{Events, user};
 use super::logs;
 use super::remote::Remote;
-use super::view::{Attached, Reloaded};
+use super::told;
+use super::view::{self, Attached, Reloaded, SubscriberJson};
 use crate::cli::gate::{Assign, Down, LogFormat, Release, Reload, Run, Set, Up};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -185,7 +186,17 @@ fn drive<D: DataPath + Send, T>(
     }
 }
 
-pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Exit> {
+/// Prints what holds after a live change, unless the user wants to hear nothing.
+fn tell(quiet: bool, line: &str) -> anyhow::Result<()> {
+    if quiet {
+        return Ok(());
+    }
+    let mut out = Output::stdout();
+    writeln!(out, "{line}")?;
+    out.commit()
+}
+
+pub fn set<D: DataPath + Send>(options: &Set, state: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let adjustment = Adjustment {
         reset: options.reset,
         setting: Setting {
@@ -203,32 +214,34 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
         },
         moves: Vec::new(),
     };
-    adjust::<D>(&options.name, &adjustment, state)
+    let now = adjust::<D>(&options.name, &adjustment, state)?;
+    tell(quiet, &told::limits(&now))?;
+    Ok(Exit::Done)
 }
 
+/// Changes a subscriber. Returns it as it is now.
 fn adjust<D: DataPath + Send>(
     name: &str,
     adjustment: &Adjustment,
     state: &Path,
-) -> anyhow::Result<Exit> {
+) -> Result<SubscriberJson, ControlError> {
     drive::<D, _>(
         state,
         |gate| ours(gate, name, adjustment),
         |daemon| daemon.set(name, adjustment),
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
-/// Changes a subscriber, in this process.
+/// Changes a subscriber, in this process. Returns it as it is now.
 fn ours<D: DataPath + Send>(
     gate: &mut LocalGate<D>,
     name: &str,
     adjustment: &Adjustment,
-) -> Result<(), ControlError> {
+) -> Result<SubscriberJson, ControlError> {
     gate.set(name, adjustment)?;
     let events = gate.overview()?.events;
     Events::new(events.as_deref()).set(&user(), name, adjustment);
-    Ok(())
+    Ok(view::detail(&inspect(gate, name)?))
 }
 
 /// What these texts name.
@@ -238,7 +251,11 @@ fn all_matches(texts: &[String]) -> anyhow::Result<Vec<Match>> {
     Ok(all.concat())
 }
 
-pub fn assign<D: DataPath + Send>(options: &Assign, state: &Path) -> anyhow::Result<Exit> {
+pub fn assign<D: DataPath + Send>(
+    options: &Assign,
+    state: &Path,
+    quiet: bool,
+) -> anyhow::Result<Exit> {
     let all = all_matches(&options.what)?;
     let mut moves = Vec::new();
     if options.reset {
@@ -253,7 +270,9 @@ pub fn assign<D: DataPath + Send>(options: &Assign, state: &Path) -> anyhow::Res
         moves,
         ..Adjustment::default()
     };
-    adjust::<D>(&options.name, &adjustment, state)
+    let now = adjust::<D>(&options.name, &adjustment, state)?;
+    tell(quiet, &told::addresses(&now))?;
+    Ok(Exit::Done)
 }
 
 /// Prints what subscribers used in their months. The daemon counts it.
@@ -269,9 +288,13 @@ pub fn usage(state: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::Result<Exit> {
+pub fn release<D: DataPath + Send>(
+    options: &Release,
+    state: &Path,
+    quiet: bool,
+) -> anyhow::Result<Exit> {
     for what in all_matches(&options.what)? {
-        drive::<D, _>(
+        let (lost, holder) = drive::<D, _>(
             state,
             |gate| {
                 let name = gate.holder(&what)?;
@@ -279,10 +302,18 @@ pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::R
                     moves: vec![MatchChange::Release(what)],
                     ..Adjustment::default()
                 };
-                ours(gate, &name, &release)
+                ours(gate, &name, &release)?;
+                let holder = gate.holder(&what).ok();
+                Ok((name, holder))
             },
-            |daemon| daemon.release(&what),
+            |daemon| {
+                let lost = daemon.release(&what)?;
+                // It is released, also if the daemon ends now.
+                let holder = Remote::connect(state).and_then(|daemon| daemon.holder(&what));
+                Ok((lost, holder))
+            },
         )?;
+        tell(quiet, &told::released(&what, &lost, holder.as_deref()))?;
     }
     Ok(Exit::Done)
 }
