@@ -410,7 +410,7 @@ pub struct Flows {
 
 /// Print what each subscriber used in its month, as CSV.
 ///
-/// A daemon counts it if the configuration has `[usage]`. `status --csv` has the counters since a subscriber was added.
+/// A daemon counts it if the configuration has `[usage]`; the command fails without. `status --csv` has the counters since a subscriber was added.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

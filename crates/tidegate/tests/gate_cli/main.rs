@@ -406,6 +406,8 @@ fn a_day(user: Option<&'static str>) {
     );
     let unknown = machine.gate_fails(&["set", "alice", "--plan", "glod"], 1);
     assert!(unknown.contains("did you mean `gold`?"), "{unknown}");
+    let usage = machine.gate_fails(&["usage"], 1);
+    assert!(usage.contains("add [usage] with file = "), "{usage}");
     machine.gate(&["set", "alice", "--reset"]);
     assert_eq!(machine.alice()["down"]["rate"], 50_000_000);
     machine.write(&FILE.replace("50mbit", "60mbit"));
