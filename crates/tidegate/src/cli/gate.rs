@@ -180,7 +180,8 @@ pub enum LogFormat {
 /// Remove all limits, and leave nothing behind.
 ///
 /// All traffic passes unlimited from then on. If a daemon runs, it ends. The command also works if
-/// interfaces have disappeared or the state was lost.
+/// interfaces have disappeared or the state was lost. The files in the state folder are removed too: give --state if
+/// the configuration has the key `state`.
 #[derive(Debug, Args)]
 #[command(after_help = DOWN_EXAMPLES, after_long_help = format!("{DOWN_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Down {
@@ -189,6 +190,9 @@ pub struct Down {
     pub pins: Option<PathBuf>,
 }
 
+    ///
+    /// The pins do not tell where the state is. If it was not lost, its files stay in the folder that the key `state`
+    /// names, unless --state names this folder too. They limit nothing, and the next `up` replaces them.
 const DOWN_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate down
@@ -196,6 +200,7 @@ Examples:
 ";
 
 const STATUS_EXAMPLES: &str = "\
+  sudo tidegate gate down --state /run/other          remove the gate with this state folder
 Examples:
   sudo tidegate gate status                   sums, and the subscribers with most bytes
   sudo tidegate gate status alice             one subscriber, with its queues

@@ -63,8 +63,8 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
     // Its daemon has the lock for as long as it runs.
     let already = |_| {
-        let pins = config.pins.clone();
-        Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins }.into()))
+        let (pins, state) = (config.pins.clone(), Some(config.state.clone()));
+        Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins, state }.into()))
     };
     let (_, report) = patiently(|| Gate::<D>::up(&config), already)?;
     Events::new(config.events.as_deref()).reloaded(&user(), "up", &report);
@@ -118,6 +118,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     let events = events
         .map(|view| view.overview().events)
         .unwrap_or_default();
+    let with_state = state.join("state.json").exists();
     let mut asked = false;
     let there = patiently(
         || Gate::<D>::down_at(Folders { pins: &pins, state }),
@@ -136,6 +137,14 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     // A daemon with the limits in its process has removed them already.
     if there || asked {
         writeln!(out, "all limits are removed")?;
+        if !with_state && !asked {
+            writeln!(
+                out,
+                "its state was not in {}: if the key `state` of its file names another folder, `tidegate gate down --state` \
+                 with that folder removes the files there",
+                state.display()
+            )?;
+        }
     } else {
         writeln!(out, "no gate was up at {}", pins.display())?;
     }

@@ -465,6 +465,24 @@ fn a_day(user: Option<&'static str>) {
     assert!(!left.contains("gate"), "{left}");
     let (_, left, _) = machine.run("tc", &["qdisc", "show", "dev", "core0"]);
     assert!(!left.contains("clsact"), "{left}");
+
+    // The pins do not tell where the state is: the command says how to remove that as well.
+    machine.gate(&["up", &machine.file()]);
+    let (pins, elsewhere) = (machine.path("bpf/gate"), machine.path("elsewhere"));
+    let [pins, elsewhere] = [pins, elsewhere].map(|path| path.display().to_string());
+    let mut down = machine.gate_command(&[]);
+    let done = down.args(["down", "--pins", &pins, "--state", &elsewhere]);
+    let done = done.output().expect("it runs");
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("all limits are removed"), "{told}{done:?}");
+    assert!(
+        told.contains(&format!("its state was not in {elsewhere}: ")),
+        "{told}"
+    );
+    assert!(machine.path("state/state.json").exists());
+    let rest = machine.gate(&["down"]);
+    assert!(rest.contains("no gate was up"), "{rest}");
+    assert!(!machine.path("state").exists() && !machine.path("elsewhere").exists());
 }
 
 /// The volume of a month is counted over daemons, and a spent one changes the plan.
