@@ -1,5 +1,8 @@
 //! The command line of `tidegate gate`.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +26,8 @@ The limits are in the kernel, not in a process. They stay in force when every ti
 ended or was killed.
 All commands except check, openapi and schema need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN
 (docs/explanation/gate.md).
-docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and the metrics.
+docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and
+the metrics.
 ";
 
 /// Limit subscribers' rates in this machine's kernel.
@@ -131,9 +135,9 @@ Examples:
   curl http://127.0.0.1:9642/metrics              if metrics.listen is 127.0.0.1:9642
   sudo tidegate gate run gate.toml --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1 --eal '-l 0,1'
 
-SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force. They
-also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate down`
-removes them. With --dpdk the packets pass through this process: when it ends, none pass.
+SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force.
+They also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate
+down` removes them. With --dpdk the packets pass through this process: when it ends, none pass.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
@@ -186,21 +190,21 @@ pub enum LogFormat {
 #[command(after_help = DOWN_EXAMPLES, after_long_help = format!("{DOWN_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Down {
     /// Folder of the gate's maps and programs, if the state was lost: the key `pins` of the configuration
+    ///
+    /// The pins do not tell where the state is. If it was not lost, its files stay in the folder that the key `state`
+    /// names, unless --state names this folder too. They limit nothing, and the next `up` replaces them.
     #[arg(long, value_name = "DIR")]
     pub pins: Option<PathBuf>,
 }
 
-    ///
-    /// The pins do not tell where the state is. If it was not lost, its files stay in the folder that the key `state`
-    /// names, unless --state names this folder too. They limit nothing, and the next `up` replaces them.
 const DOWN_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate down
+  sudo tidegate gate down --state /run/other          remove the gate with this state folder
   sudo tidegate gate down --pins /sys/fs/bpf/other    remove a gate whose state was lost
 ";
 
 const STATUS_EXAMPLES: &str = "\
-  sudo tidegate gate down --state /run/other          remove the gate with this state folder
 Examples:
   sudo tidegate gate status                   sums, and the subscribers with most bytes
   sudo tidegate gate status alice             one subscriber, with its queues
@@ -388,9 +392,9 @@ Examples:
   sudo tidegate gate flows alice --over 10s --limit 5
   sudo tidegate gate flows alice --json       counters since each flow was first seen
 
-ACCESS is the latest round trip between the gate and the subscriber, CORE the latest one between the gate
-and the server. DROPS are packets that exceeded the limit, MARKS packets that the gate marked as congested,
-AGAIN segments that TCP sent again.
+ACCESS is the latest round trip between the gate and the subscriber, CORE the latest one between
+the gate and the server. DROPS are packets that exceeded the limit, MARKS packets that the gate
+marked as congested, AGAIN segments that TCP sent again.
 ";
 
 /// Show the flows of one subscriber: rates, drops, marks, round trips.
@@ -426,7 +430,8 @@ pub struct Usage {}
 const TOP_EXAMPLES: &str = "\
 Keys:
   q, Esc, Ctrl-C   quit                 p, Space   pause
-  d, u, x, a, m, n sort by rate down, rate up, drops, active flows, magic bytes, name; again: reverse
+  d, u, x          sort by rate down, rate up, drops; again: reverse
+  a, m, n          sort by active flows, magic bytes, name
   /                filter by name; Enter keeps the filter, Esc clears it
   Up, Down, PgUp, PgDn, Home, End       move
   + -              refresh less often, more often
