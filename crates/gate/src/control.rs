@@ -41,6 +41,14 @@ pub enum ControlError {
     Other(String),
 }
 
+impl ControlError {
+    /// There is no subscriber of this name; one of these may be meant.
+    pub fn nobody<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let meant = tidegate_notation::instead(name, known);
+        Self::Unknown(format!("there is no subscriber `{name}`{meant}"))
+    }
+}
+
 /// What to change of one subscriber, live.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adjustment {
@@ -74,9 +82,8 @@ pub trait Control: Send {
     /// If there is no such subscriber, or the gate cannot be read.
     fn subscriber(&mut self, name: &str) -> Result<Subscriber, ControlError> {
         let roster = self.roster()?;
-        let index = roster
-            .find(name)
-            .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))?;
+        let known = roster.subscribers.iter().map(|one| &*one.name);
+        let index = (roster.find(name)).ok_or_else(|| ControlError::nobody(name, known))?;
         Ok(roster.subscribers[index].clone())
     }
 

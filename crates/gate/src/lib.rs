@@ -43,7 +43,7 @@ pub use config::{Config, ConfigErrors};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Device, Devices, Dpdk, DpdkError, measure};
 pub use gate::{Folders, Gate, GateError, Missing, Report, Setting, View};
-pub use kernel::{Kernel, KernelError};
+pub use kernel::{Footprint, Kernel, KernelError};
 pub use matches::MatchError;
 pub use memory::Memory;
 pub use path::DataPath;

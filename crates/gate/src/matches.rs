@@ -75,6 +75,13 @@ pub(crate) fn key(what: &Match) -> &'static str {
 /// If it is none of these.
 pub fn read(text: &str) -> Result<Vec<Match>, MatchError> {
     let text = text.trim();
+    if KEYS[1..].iter().any(|(key, _)| *key == text) {
+        // A shell took the words apart.
+        let number = if text == "qinq" { "7.8" } else { "7" };
+        let message =
+            format!("`{text}` lacks its number: write both in quotes, such as \"{text} {number}\"");
+        return Err(MatchError(message));
+    }
     let read = match text.contains(' ') && !text.contains('-') {
         true => parse(text).map(|what| vec![what]),
         false => addresses(text),

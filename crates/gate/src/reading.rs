@@ -118,8 +118,9 @@ pub struct Subscriber {
     pub set: bool,
     /// Whether all its packets are dropped.
     pub suspended: bool,
-    /// Why another plan than its plan is in force, and the name of its plan.
-    pub turn: Option<(Why, Arc<str>)>,
+    /// Why another plan than its plan is in force, and the name of its plan; it may have keys of a plan that were set live,
+    /// and no plan.
+    pub turn: Option<(Why, Option<Arc<str>>)>,
     /// The volume of its plan.
     pub quota: Option<Quota>,
     /// Keys of its plan that were set live.
@@ -146,8 +147,8 @@ impl Subscriber {
             set: member.setting.is_some(),
             suspended: member.is_suspended(),
             turn: member.turn.as_ref().map(|turn| {
-                let base = member.base_plan().unwrap_or("-");
-                (turn.why, base.into())
+                let base = member.base_plan().map(Arc::from);
+                (turn.why, base)
             }),
             quota: member.plan(state).and_then(|plan| plan.terms.quota.clone()),
             keys: member.keys().cloned(),

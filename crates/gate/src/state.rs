@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_limiter::{HashKey, Rate, Scheme};
+use tidegate_notation::instead;
 
 use crate::binding::Binding;
 use crate::calendar::Turn;
@@ -421,6 +422,12 @@ impl GateState {
         found.map(|(_, template)| template)
     }
 
+    /// That there is no plan of this name, and which one may be meant.
+    fn no_plan(&self, name: &str) -> String {
+        let known = self.templates.iter().map(|(known, _)| known.as_str());
+        format!("there is no plan `{name}`{}", instead(name, known))
+    }
+
     /// A number that another gate is unlikely to have. It does not tell the secret.
     pub fn identity(&self) -> u64 {
         self.identity.unwrap_or(self.hash[0] ^ self.hash[1])
@@ -435,10 +442,7 @@ impl GateState {
     ) -> Result<Option<Cow<'_, PlanTemplate>>, String> {
         let name = setting.plan.as_deref().or(declared.plan.as_deref());
         let plan = match name {
-            Some(name) => Some(
-                self.template(name)
-                    .ok_or_else(|| format!("there is no plan `{name}`"))?,
-            ),
+            Some(name) => Some(self.template(name).ok_or_else(|| self.no_plan(name))?),
             None => None,
         };
         if setting.keys.is_empty() {
@@ -463,12 +467,11 @@ impl GateState {
         turn: Option<&Turn>,
     ) -> Result<PerDirection<Arc<Limits>>, String> {
         let turn = turn.map(|turn| turn.plan.as_str());
-        let instead = turn.or(setting.plan.as_deref());
-        let name = instead.or(declared.plan.as_deref());
+        let other = turn.or(setting.plan.as_deref());
+        let name = other.or(declared.plan.as_deref());
         let plan = match turn {
             Some(name) => Some(Cow::Borrowed(
-                self.template(name)
-                    .ok_or_else(|| format!("there is no plan `{name}`"))?,
+                self.template(name).ok_or_else(|| self.no_plan(name))?,
             )),
             None => self.plan_of(declared, setting)?,
         };
@@ -484,7 +487,7 @@ impl GateState {
             }
             // The subscriber's rates belong to the plan of the file. Another plan has other rates, if it has any.
             let bare = template.rate.is_none() && template.scheme != Scheme::Unlimited;
-            let own = (instead.is_none() || bare) && !setting.keys.contains_key(direction.name());
+            let own = (other.is_none() || bare) && !setting.keys.contains_key(direction.name());
             let rate = declared.rates[direction].filter(|_| own);
             let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
             let limits = limits.map_err(|error| error.to_string())?;

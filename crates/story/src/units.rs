@@ -11,6 +11,8 @@ pub fn rate(bps: f64) -> String {
 pub fn time(nanos: u64) -> String {
     let seconds = nanos as f64 / 1e9;
     match seconds {
+        0.0 => "0s".to_owned(),
+        s if s < 0.000_000_999_5 => format!("{nanos}ns"),
         s if s < 0.000_999_5 => format!("{:.0}µs", s * 1e6),
         s if s < 0.009_995 => format!("{:.2}ms", s * 1e3),
         s if s < 0.099_95 => format!("{:.1}ms", s * 1e3),
@@ -65,7 +67,10 @@ mod tests {
 
     #[test]
     fn three_digits_and_a_unit() {
-        assert_eq!(time(0), "0µs");
+        assert_eq!(time(0), "0s");
+        assert_eq!(time(400), "400ns");
+        assert_eq!(time(999), "999ns");
+        assert_eq!(time(1_000), "1µs");
         assert_eq!(time(999_600), "1.00ms");
         assert_eq!(time(101_234_000), "101ms");
         assert_eq!(time(37_240_000_000), "37.2s");

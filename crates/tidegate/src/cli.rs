@@ -51,7 +51,7 @@ pub struct Common {
     /// When to colour output; `auto` obeys NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
-    /// Show no progress bar
+    /// Show no progress bar, and no line about a live change that was made
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

@@ -519,9 +519,11 @@ fn explain_writes_a_story_and_a_picture() {
         "first loss",
         "(code 0)",
         "interaction",
+        "application never idle, receive window never full",
     ] {
         assert!(out.contains(part), "{part} in {out}");
     }
+    assert!(!out.contains("0µs"), "{out}");
     assert!(
         out.ends_with("picture: policed-1500kbit-flow-0.svg\n"),
         "{out}"

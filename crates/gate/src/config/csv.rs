@@ -15,6 +15,11 @@ use crate::binding::{Binding, Mac};
 use crate::matches;
 use crate::table::{Match, PerDirection};
 
+/// What an empty file may be.
+pub(super) const EXAMPLE: &str = "\
+name,down,up,addresses
+ann,20mbit,5mbit,192.0.2.1";
+
 /// A file that is being read.
 struct Sheet<'a> {
     text: &'a str,
@@ -50,7 +55,8 @@ pub(super) fn read<'a>(
     let skipped = sheet.text.len() - sheet.text.trim_start_matches('\u{feff}').len();
     let mut rows = Rows::new(&sheet, skipped);
     let Some(header) = rows.next() else {
-        sink.wrong(sheet.at(0), "this file has no header line");
+        let message = "this file is empty: write a header that names the columns, and a line for each subscriber, such as";
+        sink.empty(sheet.at(0), message, EXAMPLE);
         return;
     };
     let named = |cell: &str| cell.trim().eq_ignore_ascii_case("Circuit ID");
@@ -163,10 +169,17 @@ impl Sheet<'_> {
         Place { text, byte }
     }
 
-    /// Where a cell begins: the column's number says after how many commas outside of quotes. Only
-    /// for messages.
+    /// Where a cell begins: the column's number says after how many commas outside of quotes.
     fn cell(&self, row: &Row, column: usize) -> Place {
         let start = row.start;
+        // Most lines have no quotes. Then commas are all that the reader left out, and nothing is searched.
+        let length = row.record.as_slice().len() + row.record.len().saturating_sub(1);
+        let end = self.text.as_bytes().get(start + length);
+        if matches!(end, None | Some(b'\n' | b'\r'))
+            && let Some(cell) = row.record.range(column)
+        {
+            return self.at(start + cell.start + column);
+        }
         let rest = self.text.get(start..).unwrap_or("");
         let (mut quoted, mut before) = (false, column);
         let mut at = start;
@@ -205,14 +218,16 @@ impl Sheet<'_> {
         read: fn(&str) -> Result<Vec<T>, String>,
         into: &mut Vec<(T, Place)>,
     ) {
-        let Some(column) = column else { return };
+        let Some(column) = column.filter(|_| !row.cell(column).is_empty()) else {
+            return;
+        };
+        let place = self.cell(row, column);
         for text in row.cell(Some(column)).split(between) {
             if text.trim().is_empty() {
                 continue;
             }
             match read(text.trim()) {
-                // Places of cells are computed only for messages.
-                Ok(found) => into.extend(found.into_iter().map(|what| (what, self.place(row)))),
+                Ok(found) => into.extend(found.into_iter().map(|what| (what, place))),
                 Err(message) => self.wrong(row, column, message),
             }
         }
@@ -233,9 +248,9 @@ impl Sheet<'_> {
         read(text).map_err(wrong).ok()
     }
 
-    /// Where a line is, cheaply.
-    fn place(&self, row: &Row) -> Place {
-        self.at(row.start)
+    /// Where the value of a key is: its cell, or the line if the file has no such column.
+    fn place(&self, row: &Row, column: Option<usize>) -> Place {
+        column.map_or(self.at(row.start), |column| self.cell(row, column))
     }
 
     fn rate(
@@ -313,7 +328,7 @@ fn by_keys(
             }
             sheet.values(&row, of(key), &between, read, &mut found);
         }
-        let place = sheet.place(&row);
+        let place = |key| sheet.place(&row, of(key));
         let mut users = Vec::new();
         let user = |user: &str| Ok(vec![user.to_owned()]);
         sheet.values(&row, of("users"), &between, user, &mut users);
@@ -333,16 +348,16 @@ fn by_keys(
             unread: sheet.sink.count() > mistakes,
             users,
             suspended: sheet.one(&row, of("suspended"), truth).unwrap_or(false),
-            place,
-            plan_place: place,
-            parent_place: place,
-            rate_places: PerDirection::new(|_| place),
+            place: place("name"),
+            plan_place: place("plan"),
+            parent_place: place("parent"),
+            rate_places: PerDirection::new(|way| place(way.name())),
             from: Binding {
                 port: Some(row.cell(of("from-port")).to_owned()).filter(|port| !port.is_empty()),
                 mac: sheet.one(&row, of("from-mac"), Mac::read),
                 tags: sheet.one(&row, of("from-vlan"), Binding::read_tags),
             },
-            port_place: place,
+            port_place: place("from-port"),
         };
         if sheet.skips(mistakes) || !roll.add(draft) {
             sheet.sink.skip();
@@ -456,6 +471,8 @@ struct Circuit {
     unread: bool,
     users: Vec<(String, Place)>,
     place: Place,
+    parent_place: Place,
+    rate_places: PerDirection<Place>,
 }
 
 /// LibreQoS's form: a line for each device; the devices of a circuit share its limit. The rates are
@@ -518,13 +535,15 @@ fn shaped_devices(
                 matches: Vec::new(),
                 unread: false,
                 users: Vec::new(),
-                place: sheet.place(&row),
+                place: sheet.place(&row, id),
+                parent_place: sheet.place(&row, columns.parent),
+                rate_places: PerDirection { down, up }.map(|way| sheet.place(&row, way)),
             });
             circuits.len() - 1
         });
         let user = row.cell(mac);
         if manner.live && found.is_empty() && !user.is_empty() && Mac::read(user).is_err() {
-            let user = (user.to_owned(), sheet.place(&row));
+            let user = (user.to_owned(), sheet.place(&row, mac));
             circuits[number].users.push(user);
         }
         circuits[number].matches.append(&mut found);
@@ -543,8 +562,8 @@ fn shaped_devices(
             suspended: false,
             place: circuit.place,
             plan_place: circuit.place,
-            parent_place: circuit.place,
-            rate_places: PerDirection::new(|_| circuit.place),
+            parent_place: circuit.parent_place,
+            rate_places: circuit.rate_places,
             from: Binding::default(),
             port_place: circuit.place,
         };

@@ -9,6 +9,7 @@ mod interface;
 mod keys;
 mod node;
 mod overlay;
+mod place;
 mod plan;
 mod problem;
 mod roll;
@@ -22,12 +23,14 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use tidegate_notation::Position;
 use tidegate_notation::{KeyNode, Node, Place, Value, quantity};
 
 pub use endpoint::{Api, Listen, Metrics, Pair, Radius, Tls};
 pub use keys::{SECTIONS, schema};
 pub(crate) use overlay::overlay;
 pub use overlay::{PlanKeys, plan_key};
+pub use place::position_of;
 pub use problem::{ConfigErrors, Problem, Skipped};
 
 use crate::limits::{Limits, PlanTemplate};
@@ -41,6 +44,11 @@ use fields::Fields;
 use keys::{ACCOUNTING, FILE, IMPORT, USAGE};
 use problem::Sink;
 use roll::Roll;
+
+/// What an empty file may be.
+const EXAMPLE: &str = "\
+interface = [{ name = \"eth1\", side = \"core\" }, { name = \"eth2\", side = \"access\" }]
+subscriber = [{ name = \"ann\", addresses = \"192.0.2.1\", down = \"20mbit\", up = \"5mbit\" }]";
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -234,6 +242,12 @@ fn read(
     lenient: bool,
     sink: &Sink,
 ) -> Option<Config> {
+    let says_nothing = |line: &str| matches!(line.trim().chars().next(), None | Some('#'));
+    if text.lines().all(says_nothing) {
+        let message = "this file is empty: it needs interfaces and subscribers, such as";
+        sink.empty(Place::default(), message, EXAMPLE);
+        return None;
+    }
     let root = match tidegate_notation::parse(0, text) {
         Ok(root) => root,
         Err(mistakes) => {

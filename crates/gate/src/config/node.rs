@@ -13,6 +13,10 @@ use super::problem::Sink;
 use crate::nodes::{MAX_NODES, Node};
 use crate::table::PerDirection;
 
+/// What an empty file may be.
+pub(super) const EXAMPLE: &str =
+    "{ \"site\": { \"downloadBandwidthMbps\": 1000, \"uploadBandwidthMbps\": 1000 } }";
+
 /// The nodes that were read so far, with their places.
 pub(super) struct Tree<'a> {
     sink: &'a Sink,
@@ -119,6 +123,11 @@ impl<'a> Tree<'a> {
             text: number as u32,
             byte,
         };
+        if text.trim().is_empty() {
+            let message =
+                "this file is empty: write an object with a node under each name, such as";
+            return self.sink.empty(at(0), message, EXAMPLE);
+        }
         match serde_json::from_str(text) {
             Ok(Value::Object(nodes)) => self.children(&nodes, None, text, &at),
             Ok(_) => self.sink.wrong(

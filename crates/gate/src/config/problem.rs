@@ -19,6 +19,8 @@ pub struct Problem {
     pub line: String,
     /// The column in `line`, from 1.
     mark: usize,
+    /// Lines that may be written there; empty if the message says enough.
+    example: &'static str,
 }
 
 impl Problem {
@@ -38,7 +40,8 @@ impl fmt::Display for Problem {
         if !self.line.trim().is_empty() {
             write!(f, "\n  {}\n  {:>mark$}", self.line, "^", mark = self.mark)?;
         }
-        Ok(())
+        let mut example = self.example.lines();
+        example.try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
@@ -64,6 +67,7 @@ impl ConfigErrors {
                 message: clean(&message),
                 line: String::new(),
                 mark: 1,
+                example: "",
             }],
             more: 0,
         }
@@ -97,18 +101,25 @@ pub struct Skipped {
     pub problems: Vec<Problem>,
 }
 
-/// A mistake, and the place of the text that it contradicts.
-type MistakeAndPlace = (Mistake, Option<Place>);
+/// A mistake that was found.
+#[derive(Debug, PartialEq)]
+struct Found {
+    mistake: Mistake,
+    /// The place of the text that it contradicts.
+    other: Option<Place>,
+    /// See [`Problem::example`].
+    example: &'static str,
+}
 
 /// Collects mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
-    found: RefCell<Vec<MistakeAndPlace>>,
+    found: RefCell<Vec<Found>>,
     /// Number of mistakes beyond those that are kept.
     more: Cell<usize>,
     /// Whether mistakes are about lines that can be skipped.
     lenient: Cell<bool>,
-    skipped: RefCell<Vec<MistakeAndPlace>>,
+    skipped: RefCell<Vec<Found>>,
     /// Number of lines that were skipped.
     lines: Cell<usize>,
     /// Number of mistakes of both kinds.
@@ -139,10 +150,25 @@ impl Sink {
         let list = if lenient { &self.skipped } else { &self.found };
         let mut list = list.borrow_mut();
         if list.len() < Self::KEPT {
-            list.push(describe());
+            let (mistake, other) = describe();
+            list.push(Found {
+                mistake,
+                other,
+                example: "",
+            });
         } else if !lenient {
             self.more.set(self.more.get() + 1);
         }
+    }
+
+    /// Adds that a file is empty, and what may be in it.
+    pub fn empty(&self, place: Place, message: &str, example: &'static str) {
+        self.count.set(self.count.get() + 1);
+        self.found.borrow_mut().push(Found {
+            mistake: Mistake::new(place, message),
+            other: None,
+            example,
+        });
     }
 
     /// From now on, mistakes are about lines that can be skipped, or are not.
@@ -180,7 +206,7 @@ impl Sink {
     /// The mistakes that were found in what has no places.
     pub fn into_messages(self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        for (mistake, _) in self.found.into_inner() {
+        for Found { mistake, .. } in self.found.into_inner() {
             let message = clean(&mistake.message);
             if !found.contains(&message) {
                 found.push(message);
@@ -193,7 +219,7 @@ impl Sink {
     /// The mistakes that were found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
         let mut found = self.found.into_inner();
-        found.sort_by_key(|(mistake, _)| mistake.place);
+        found.sort_by_key(|found| found.mistake.place);
         found.dedup();
         let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.get();
         found.truncate(ConfigErrors::MOST);
@@ -205,24 +231,33 @@ impl Sink {
 }
 
 /// Mistakes with the lines of the files.
-fn problems(found: Vec<MistakeAndPlace>, files: &[(PathBuf, String)]) -> Vec<Problem> {
+fn problems(found: Vec<Found>, files: &[(PathBuf, String)]) -> Vec<Problem> {
     let line = |place: Place| {
         let (file, text) = &files[place.text as usize];
         (file, text, position(text, place.byte))
     };
-    let problem = |(mistake, other): MistakeAndPlace| {
+    let problem = |found: Found| {
+        let Found {
+            mistake,
+            other,
+            example,
+        } = found;
         let (file, text, position) = line(mistake.place);
         let mut message = mistake.message;
         if let Some((file, _, Position { line, .. })) = other.map(line) {
             message += &format!(", in {}:{line}", file.display());
         }
-        let (shown, mark) = excerpt(text, position);
+        let (shown, mark) = match example {
+            "" => excerpt(text, position),
+            _ => (String::new(), 1),
+        };
         Problem {
             file: file.clone(),
             position: Some(position),
             message: clean(&message),
             line: shown,
             mark,
+            example,
         }
     };
     found.into_iter().map(problem).collect()

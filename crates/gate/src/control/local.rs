@@ -140,7 +140,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         let member = state.members.get(name);
         member
             .map(|member| Subscriber::of(state, name, member))
-            .ok_or_else(|| ControlError::Unknown(format!("there is no subscriber `{name}`")))
+            .ok_or_else(|| ControlError::nobody(name, state.members.keys().map(String::as_str)))
     }
 
     fn holder(&mut self, what: &Match) -> Result<String, ControlError> {

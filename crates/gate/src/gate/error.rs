@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::change::ChangeError;
-use crate::config::ConfigErrors;
+use crate::config::{Config, ConfigErrors};
 use crate::path::PathError;
 
 /// Why a gate did not do something.
@@ -17,10 +17,12 @@ pub enum GateError {
         pins: PathBuf,
     },
     /// A gate is up already.
-    #[error("a gate is up at {} already: change it with `tidegate gate reload`, or remove it with `tidegate gate down --pins {}`", pins.display(), pins.display())]
+    #[error("a gate is up at {} already: change it with `tidegate gate reload{}`, or remove it with `tidegate gate down{}`", pins.display(), named(state.as_deref(), None), named(state.as_deref(), Some(pins)))]
     AlreadyUp {
         /// The folder of its pins.
         pins: PathBuf,
+        /// The folder of its state, if that is known.
+        state: Option<PathBuf>,
     },
     /// Another process holds the lock.
     #[error("another process{} holds the lock of this gate in {}: try again when it has ended", process.map(|id| format!(" ({id})")).unwrap_or_default(), folder.display())]
@@ -115,6 +117,16 @@ pub enum GateError {
         /// Why it was not undone.
         second: Box<GateError>,
     },
+}
+
+/// The option that names a gate to a command: by its state, which is removed with it, or else by its pins.
+fn named(state: Option<&Path>, pins: Option<&Path>) -> String {
+    match (state, pins) {
+        (Some(state), _) if state == Path::new(Config::STATE) => String::new(),
+        (Some(state), _) => format!(" --state {}", state.display()),
+        (None, Some(pins)) => format!(" --pins {}", pins.display()),
+        (None, None) => String::new(),
+    }
 }
 
 /// The error of a data path as a whole.

@@ -33,13 +33,15 @@ impl<D: DataPath> Gate<D> {
     pub fn up(config: &Config) -> Result<(Self, Report), GateError> {
         sees::<D>(&config.pins)?;
         let mut store = Store::open(&config.state)?;
-        if D::exists(&config.pins) {
-            return Err(GateError::AlreadyUp {
-                pins: config.pins.clone(),
-            });
-        }
         // A state that cannot be read belongs to no gate.
         let loaded = store.load().unwrap_or_default();
+        if D::exists(&config.pins) {
+            let its = (loaded.known()).is_some_and(|known| known.pins == config.pins);
+            return Err(GateError::AlreadyUp {
+                pins: config.pins.clone(),
+                state: its.then(|| config.state.clone()),
+            });
+        }
         if let Some(other) = Self::other(&loaded, &config.pins) {
             return Err(GateError::Elsewhere {
                 folder: config.state.clone(),

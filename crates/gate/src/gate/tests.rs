@@ -161,10 +161,15 @@ fn errors_say_that_a_gate_is_busy_up_or_not_there() {
     );
     assert_eq!(view.overview(), gate.overview());
     drop(gate);
-    assert!(matches!(
-        Own::up(&site.config(&ONE)),
-        Err(GateError::AlreadyUp { .. })
-    ));
+    let twice = Own::up(&site.config(&ONE)).expect_err("is up").to_string();
+    let down = format!("`tidegate gate down --state {}`", site.state().display());
+    assert!(twice.contains(&down), "{twice}");
+    // Where the state is not known, the pins lead to it.
+    let mut other = site.config(&ONE);
+    other.state = site.state().join("other");
+    let twice = Own::up(&other).expect_err("is up").to_string();
+    let down = format!("`tidegate gate down --pins {}`", site.pins().display());
+    assert!(twice.contains(&down), "{twice}");
     let gate = site.take_over().expect("ours");
     site.holds(gate.state());
     drop(gate);
@@ -268,10 +273,10 @@ fn what_is_set_holds_until_reset_or_the_file_says_otherwise() {
         (
             "alice",
             Setting {
-                plan: Some("iron".into()),
+                plan: Some("glod".into()),
                 ..Setting::default()
             },
-            "there is no plan `iron`",
+            "there is no plan `glod`, did you mean `gold`?",
         ),
     ] {
         let error = gate.set(name, &setting).expect_err("wrong").to_string();

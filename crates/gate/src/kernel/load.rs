@@ -60,9 +60,8 @@ fn memory() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Makes the maps, and pins them. Nothing is left if that fails.
-pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
-    mount_for(pins)?;
+/// The maps with the room that they have on this machine, which are not made yet. With the clock of a test if `timed`.
+pub(super) fn for_this_machine(timed: bool) -> Result<OpenObject, KernelError> {
     let mut object = opened(OBJECT, |_| false)?;
     if memory().is_some_and(|memory| memory < LITTLE) {
         let prefixes = |name: &str| name == "seats4" || name == "seats6";
@@ -82,6 +81,13 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
             constants.set_initial_value(&[1]).map_err(refused)?;
         }
     }
+    Ok(object)
+}
+
+/// Makes the maps, and pins them. Nothing is left if that fails.
+pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
+    mount_for(pins)?;
+    let object = for_this_machine(timed)?;
     let mut object = object.load().map_err(refused)?;
     let pin = |folder: &str| {
         let path = pins.join(folder);
@@ -116,7 +122,7 @@ pub(super) fn load(pins: &Path, timed: bool) -> Result<(), KernelError> {
 }
 
 /// Where a map is pinned; `None` for maps that are not.
-fn path_of(pins: &Path, maps: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn path_of(pins: &Path, maps: &Path, name: &str) -> Option<PathBuf> {
     match name {
         "page_of_limiters" => Some(page(pins, 0)),
         name if name.ends_with(CONSTANTS.0) => Some(maps.join(CONSTANTS.1)),

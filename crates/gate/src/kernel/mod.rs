@@ -18,6 +18,7 @@ use crate::table::{
 mod attach;
 mod data_path;
 mod error;
+mod footprint;
 mod load;
 mod maps;
 mod sys;
@@ -26,6 +27,7 @@ mod watch;
 pub use crate::maps::Stranger;
 pub use crate::table::Seat;
 pub use error::KernelError;
+pub use footprint::Footprint;
 
 use crate::maps::directory::Directory;
 use crate::maps::layout::{self, Field, PAGE, tally};

@@ -46,6 +46,14 @@ proptest! {
 }
 
 #[test]
+fn words_that_a_shell_took_apart_are_recognised() {
+    let error = read("vlan").expect_err("no number").to_string();
+    let wanted = "`vlan` lacks its number: write both in quotes, such as \"vlan 7\"";
+    assert_eq!(error, wanted);
+    assert_eq!(read("pppoe 7").expect("a session"), [Match::Pppoe(7)]);
+}
+
+#[test]
 fn a_range_is_the_prefixes_that_hold_just_its_addresses() {
     for (text, expected) in [
         ("192.0.2.7", "192.0.2.7/32"),

@@ -1,5 +1,8 @@
 //! The command line of `tidegate gate`.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +26,8 @@ The limits are in the kernel, not in a process. They stay in force when every ti
 ended or was killed.
 All commands except check, openapi and schema need root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN
 (docs/explanation/gate.md).
-docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and the metrics.
+docs/reference/gate-configuration.md describes the file, docs/reference/gate-api.md the HTTP API and
+the metrics.
 ";
 
 /// Limit subscribers' rates in this machine's kernel.
@@ -91,7 +95,8 @@ Examples:
 
 /// Check configurations, and show what they would limit.
 ///
-/// Needs no privileges and changes nothing. Each error names its file, line and column.
+/// Needs no privileges and changes nothing. Each error names its file, line and column. Files that the daemon
+/// reads when it starts are read too: tokens, certificates, the secret of RADIUS.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES, after_long_help = format!("{CHECK_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Check {
@@ -130,9 +135,9 @@ Examples:
   curl http://127.0.0.1:9642/metrics              if metrics.listen is 127.0.0.1:9642
   sudo tidegate gate run gate.toml --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1 --eal '-l 0,1'
 
-SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force. They
-also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate down`
-removes them. With --dpdk the packets pass through this process: when it ends, none pass.
+SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force.
+They also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate
+down` removes them. With --dpdk the packets pass through this process: when it ends, none pass.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
@@ -179,11 +184,15 @@ pub enum LogFormat {
 /// Remove all limits, and leave nothing behind.
 ///
 /// All traffic passes unlimited from then on. If a daemon runs, it ends. The command also works if
-/// interfaces have disappeared or the state was lost.
+/// interfaces have disappeared or the state was lost. The files in the state folder are removed too: give --state if
+/// the configuration has the key `state`.
 #[derive(Debug, Args)]
 #[command(after_help = DOWN_EXAMPLES, after_long_help = format!("{DOWN_EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Down {
     /// Folder of the gate's maps and programs, if the state was lost: the key `pins` of the configuration
+    ///
+    /// The pins do not tell where the state is. If it was not lost, its files stay in the folder that the key `state`
+    /// names, unless --state names this folder too. They limit nothing, and the next `up` replaces them.
     #[arg(long, value_name = "DIR")]
     pub pins: Option<PathBuf>,
 }
@@ -191,6 +200,7 @@ pub struct Down {
 const DOWN_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate down
+  sudo tidegate gate down --state /run/other          remove the gate with this state folder
   sudo tidegate gate down --pins /sys/fs/bpf/other    remove a gate whose state was lost
 ";
 
@@ -285,7 +295,7 @@ Examples:
 
 /// Change one subscriber, live.
 ///
-/// Values that you do not give stay as they are. The change stays in force across reloads and restarts of the
+/// Values that you do not give stay as they are. The command prints what holds from now on. The change stays in force across reloads and restarts of the
 /// daemon, until --reset, or until the configuration changes the subscriber.
 #[derive(Debug, Args)]
 #[command(after_help = SET_EXAMPLES, after_long_help = format!("{SET_EXAMPLES}\n{EXIT_CODES}"))]
@@ -382,9 +392,9 @@ Examples:
   sudo tidegate gate flows alice --over 10s --limit 5
   sudo tidegate gate flows alice --json       counters since each flow was first seen
 
-ACCESS is the latest round trip between the gate and the subscriber, CORE the latest one between the gate
-and the server. DROPS are packets that exceeded the limit, MARKS packets that the gate marked as congested,
-AGAIN segments that TCP sent again.
+ACCESS is the latest round trip between the gate and the subscriber, CORE the latest one between
+the gate and the server. DROPS are packets that exceeded the limit, MARKS packets that the gate
+marked as congested, AGAIN segments that TCP sent again.
 ";
 
 /// Show the flows of one subscriber: rates, drops, marks, round trips.
@@ -409,7 +419,7 @@ pub struct Flows {
 
 /// Print what each subscriber used in its month, as CSV.
 ///
-/// A daemon counts it if the configuration has `[usage]`. `status --csv` has the counters since a subscriber was added.
+/// A daemon counts it if the configuration has `[usage]`; the command fails without. `status --csv` has the counters since a subscriber was added.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -420,7 +430,8 @@ pub struct Usage {}
 const TOP_EXAMPLES: &str = "\
 Keys:
   q, Esc, Ctrl-C   quit                 p, Space   pause
-  d, u, x, a, m, n sort by rate down, rate up, drops, active flows, magic bytes, name; again: reverse
+  d, u, x          sort by rate down, rate up, drops; again: reverse
+  a, m, n          sort by active flows, magic bytes, name
   /                filter by name; Enter keeps the filter, Esc clears it
   Up, Down, PgUp, PgDn, Home, End       move
   + -              refresh less often, more often

@@ -17,10 +17,13 @@ pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io:
         out,
         "sent",
         &format!(
-            "{} delivered in {}, starting {} into the flow: {goodput} of payload",
+            "{} delivered in {}, starting {}: {goodput} of payload",
             bytes(metrics.delivered_bytes),
             time(metrics.duration),
-            time(at),
+            match at {
+                0 => "with the flow".to_owned(),
+                at => format!("{} into the flow", time(at)),
+            },
         ),
     )?;
     line(
@@ -60,12 +63,15 @@ pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io:
         (Some(rtt), 0) => line(out, "handshake", &format!("took {}", time(rtt)))?,
         (None, 0) => {}
     }
-    let mut limits = vec![format!("application idle for {}", time(tally.idle))];
+    let mut limits = vec![match tally.idle {
+        0 => "application never idle".to_owned(),
+        idle => format!("application idle for {}", time(idle)),
+    }];
     if tally.window_known {
-        limits.push(format!(
-            "receive window full for {}",
-            time(tally.window_limited)
-        ));
+        limits.push(match tally.window_limited {
+            0 => "receive window never full".to_owned(),
+            full => format!("receive window full for {}", time(full)),
+        });
     }
     line(out, "other limits", &limits.join(", "))?;
     if let Some(wait) = tally.wait {

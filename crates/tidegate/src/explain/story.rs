@@ -99,11 +99,14 @@ fn transfer(account: &Account, kept: &Kept) -> String {
         false => ("seems to be", ": the capture has no SYN, which would tell"),
     };
     format!(
-        "The {} sent {} in {}{goodput}, beginning {} into the capture ({} {is} the client, {} the server{because}).",
+        "The {} sent {} in {}{goodput}, beginning {} ({} {is} the client, {} the server{because}).",
         account.side(),
         bytes(metrics.delivered_bytes),
         time(metrics.duration),
-        time(at),
+        match at {
+            0 => "with the capture".to_owned(),
+            at => format!("{} into the capture", time(at)),
+        },
         info.client,
         info.server,
     )

@@ -249,14 +249,20 @@ async fn logged(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status().as_u16();
     let ms = began.elapsed().as_millis() as u64;
-    // The other gate of a pair asks every second.
-    let reads = method == Method::GET || path.starts_with("/v1/pair");
-    if reads && status < 400 {
+    if is_usual(&method, &path, status) {
         tracing::debug!(peer, %method, path, status, ms, "answered");
     } else {
         tracing::info!(peer, %method, path, status, ms, "answered");
     }
     response
+}
+
+/// Whether an answer is not worth a line of the log: the question changes nothing, and is asked again and again.
+fn is_usual(method: &Method, path: &str, status: u16) -> bool {
+    // The other gate of a pair asks every second, and each `gate status` asks whether there is one.
+    let pair = path.starts_with("/v1/pair");
+    let reads = pair || method == Method::GET;
+    reads && (status < 400 || pair && method == Method::GET && status == 404)
 }
 
 /// Asks the gate on a thread that may block.
@@ -487,9 +493,14 @@ async fn stop(
 #[utoipa::path(get, path = "/v1/usage.csv", responses(
     (status = 200, description = "A line for each subscriber: name, plan in force, first day of its month, bytes, \
         quota, and why another plan than its plan is in force", content_type = "text/csv", body = String),
+    (status = 422, description = "Volumes are not counted: the file has no `[usage]`", body = Problem),
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn usage(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
-    let text = ask(api, |api| Ok(api.keeper.csv(&*api.gate.reading()?))).await?;
+    let text = ask(api, |api| {
+        api.keeper.check_counts()?;
+        Ok(api.keeper.csv(&*api.gate.reading()?))
+    })
+    .await?;
     Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], text))
 }
 

@@ -4,20 +4,18 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use tidegate_gate::Footprint;
 use tidegate_gate::config::{Config, Listen, Problem};
 use tidegate_gate::limits::Limits;
 use tidegate_gate::table::{Direction, Match};
 
-use super::api::listen;
 use super::{commands, remote};
 use crate::cli::gate::Check;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::{bytes, count, plural};
 
-/// Upper bounds of kernel memory in bytes, of a limiter and of an address or tag.
-const LIMITER: u64 = 2048;
-const SEAT: u64 = 128;
+mod files;
 
 pub fn run(options: &Check) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
@@ -80,8 +78,19 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
         plural(config.plans.len() as u64, "plan", "plans"),
         plural(limits.len() as u64, "combination", "combinations"),
     )?;
-    let memory = 2 * subscribers * LIMITER + 2 * (prefixes + tags) * SEAT;
-    writeln!(out, "  at most {} of kernel memory", bytes(memory))?;
+    if let Ok(Footprint { tables, entries }) = Footprint::of(config) {
+        let flows = config
+            .watch
+            .as_ref()
+            .map_or("", |_| " and the watched flows");
+        writeln!(
+            out,
+            "  at most {} of kernel memory: {} of tables, which every gate has, and {} for these subscribers{flows}",
+            bytes(tables + entries),
+            bytes(tables),
+            bytes(entries),
+        )?;
+    }
     let usual = Listen::Unix(remote::socket(&config.state));
     let api = config.api.as_ref().map_or(&usual, |api| &api.listen);
     writeln!(out, "  the daemon serves its API on {api}")?;
@@ -154,19 +163,7 @@ fn warnings(config: &Config) -> Vec<String> {
             unused.join(", ")
         ));
     }
-    let api = config.api.as_ref();
-    let api = api.map(|api| (&api.listen, &api.token, api.read_token.as_deref()));
-    let metrics = config.metrics.as_ref();
-    let metrics = metrics.map(|one| (&one.listen, &one.token, None));
-    for (at, token, reader) in api.into_iter().chain(metrics) {
-        if let Err(error) = listen::access(at, token.as_deref(), reader) {
-            warnings.push(format!("the daemon would not start: {error:#}"));
-        }
-    }
-    let group = config.api.as_ref().and_then(|api| api.group.as_deref());
-    if let Some(Err(error)) = group.map(listen::group) {
-        warnings.push(format!("the daemon would not start: {error:#}"));
-    }
+    warnings.extend(files::warnings(config));
     warnings
 }
 
@@ -202,7 +199,8 @@ token = "/nonexistent/token"
             "3 plans, 4 combinations",
             "warning: there is no interface notthere0 ",
             "warning: no subscriber has these plans: lead\n",
-            "warning: the daemon would not start: cannot read the token file /nonexistent/token",
+            "warning: the daemon would not start: gate.toml: cannot read the token file /nonexistent/token",
+            "of kernel memory: ",
         ] {
             assert!(out.contains(part), "{part} is not in\n{out}");
         }

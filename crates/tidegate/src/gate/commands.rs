@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
-use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, pins};
+use tidegate_gate::control::{Adjustment, Control, ControlError, LocalGate, inspect, pins};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::table::Match;
 use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, View, matches};
@@ -19,7 +19,8 @@ use super::daemon::Endpoints;
 use super::events::{Events, user};
 use super::logs;
 use super::remote::Remote;
-use super::view::{Attached, Reloaded};
+use super::told;
+use super::view::{self, Attached, Reloaded, SubscriberJson};
 use crate::cli::gate::{Assign, Down, LogFormat, Release, Reload, Run, Set, Up};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -62,8 +63,8 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
     // Its daemon has the lock for as long as it runs.
     let already = |_| {
-        let pins = config.pins.clone();
-        Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins }.into()))
+        let (pins, state) = (config.pins.clone(), Some(config.state.clone()));
+        Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins, state }.into()))
     };
     let (_, report) = patiently(|| Gate::<D>::up(&config), already)?;
     Events::new(config.events.as_deref()).reloaded(&user(), "up", &report);
@@ -117,6 +118,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     let events = events
         .map(|view| view.overview().events)
         .unwrap_or_default();
+    let with_state = state.join("state.json").exists();
     let mut asked = false;
     let there = patiently(
         || Gate::<D>::down_at(Folders { pins: &pins, state }),
@@ -135,6 +137,14 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     // A daemon with the limits in its process has removed them already.
     if there || asked {
         writeln!(out, "all limits are removed")?;
+        if !with_state && !asked {
+            writeln!(
+                out,
+                "its state was not in {}: if the key `state` of its file names another folder, `tidegate gate down --state` \
+                 with that folder removes the files there",
+                state.display()
+            )?;
+        }
     } else {
         writeln!(out, "no gate was up at {}", pins.display())?;
     }
@@ -185,7 +195,17 @@ fn drive<D: DataPath + Send, T>(
     }
 }
 
-pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Exit> {
+/// Prints what holds after a live change, unless the user wants to hear nothing.
+fn tell(quiet: bool, line: &str) -> anyhow::Result<()> {
+    if quiet {
+        return Ok(());
+    }
+    let mut out = Output::stdout();
+    writeln!(out, "{line}")?;
+    out.commit()
+}
+
+pub fn set<D: DataPath + Send>(options: &Set, state: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let adjustment = Adjustment {
         reset: options.reset,
         setting: Setting {
@@ -203,32 +223,34 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path) -> anyhow::Result<Ex
         },
         moves: Vec::new(),
     };
-    adjust::<D>(&options.name, &adjustment, state)
+    let now = adjust::<D>(&options.name, &adjustment, state)?;
+    tell(quiet, &told::limits(&now))?;
+    Ok(Exit::Done)
 }
 
+/// Changes a subscriber. Returns it as it is now.
 fn adjust<D: DataPath + Send>(
     name: &str,
     adjustment: &Adjustment,
     state: &Path,
-) -> anyhow::Result<Exit> {
+) -> Result<SubscriberJson, ControlError> {
     drive::<D, _>(
         state,
         |gate| ours(gate, name, adjustment),
         |daemon| daemon.set(name, adjustment),
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
-/// Changes a subscriber, in this process.
+/// Changes a subscriber, in this process. Returns it as it is now.
 fn ours<D: DataPath + Send>(
     gate: &mut LocalGate<D>,
     name: &str,
     adjustment: &Adjustment,
-) -> Result<(), ControlError> {
+) -> Result<SubscriberJson, ControlError> {
     gate.set(name, adjustment)?;
     let events = gate.overview()?.events;
     Events::new(events.as_deref()).set(&user(), name, adjustment);
-    Ok(())
+    Ok(view::detail(&inspect(gate, name)?))
 }
 
 /// What these texts name.
@@ -238,7 +260,11 @@ fn all_matches(texts: &[String]) -> anyhow::Result<Vec<Match>> {
     Ok(all.concat())
 }
 
-pub fn assign<D: DataPath + Send>(options: &Assign, state: &Path) -> anyhow::Result<Exit> {
+pub fn assign<D: DataPath + Send>(
+    options: &Assign,
+    state: &Path,
+    quiet: bool,
+) -> anyhow::Result<Exit> {
     let all = all_matches(&options.what)?;
     let mut moves = Vec::new();
     if options.reset {
@@ -253,7 +279,9 @@ pub fn assign<D: DataPath + Send>(options: &Assign, state: &Path) -> anyhow::Res
         moves,
         ..Adjustment::default()
     };
-    adjust::<D>(&options.name, &adjustment, state)
+    let now = adjust::<D>(&options.name, &adjustment, state)?;
+    tell(quiet, &told::addresses(&now))?;
+    Ok(Exit::Done)
 }
 
 /// Prints what subscribers used in their months. The daemon counts it.
@@ -269,9 +297,13 @@ pub fn usage(state: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::Result<Exit> {
+pub fn release<D: DataPath + Send>(
+    options: &Release,
+    state: &Path,
+    quiet: bool,
+) -> anyhow::Result<Exit> {
     for what in all_matches(&options.what)? {
-        drive::<D, _>(
+        let (lost, holder) = drive::<D, _>(
             state,
             |gate| {
                 let name = gate.holder(&what)?;
@@ -279,10 +311,18 @@ pub fn release<D: DataPath + Send>(options: &Release, state: &Path) -> anyhow::R
                     moves: vec![MatchChange::Release(what)],
                     ..Adjustment::default()
                 };
-                ours(gate, &name, &release)
+                ours(gate, &name, &release)?;
+                let holder = gate.holder(&what).ok();
+                Ok((name, holder))
             },
-            |daemon| daemon.release(&what),
+            |daemon| {
+                let lost = daemon.release(&what)?;
+                // It is released, also if the daemon ends now.
+                let holder = Remote::connect(state).and_then(|daemon| daemon.holder(&what));
+                Ok((lost, holder))
+            },
         )?;
+        tell(quiet, &told::released(&what, &lost, holder.as_deref()))?;
     }
     Ok(Exit::Done)
 }

@@ -13,6 +13,7 @@ use tidegate_gate::calendar::Turn;
 use tidegate_gate::change::Report;
 use tidegate_gate::control::Adjustment;
 use tidegate_gate::live::MatchChange;
+use tidegate_gate::table::Attachment;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,15 @@ pub fn user() -> String {
         rustix::process::getuid().as_raw(),
         std::process::id()
     )
+}
+
+/// Interfaces as the API names them; `None` without any.
+fn places(all: &[Attachment]) -> Option<Vec<Value>> {
+    let place = |one: &Attachment| {
+        let (hook, direction) = (one.hook.name(), one.direction.name());
+        json!({ "interface": one.interface, "hook": hook, "direction": direction })
+    };
+    (!all.is_empty()).then(|| all.iter().map(place).collect())
 }
 
 impl Events {
@@ -92,6 +102,8 @@ impl Events {
             "limited": report.limited.len(),
             "moved": report.moved.len(),
             "skipped_lines": report.skipped_lines,
+            "attached": places(&report.attached),
+            "detached": places(&report.detached),
             "no_longer_set": Some(&report.reset).filter(|reset| !reset.is_empty()),
             "missing": Some(&report.missing).filter(|missing| !missing.is_empty()),
         });

@@ -150,7 +150,8 @@ impl Keeper {
     /// # Errors
     /// If they are not.
     pub fn check_counts(&self) -> Result<(), ControlError> {
-        let text = "volumes are not counted: add [usage] to the file, and restart the daemon";
+        let text = "volumes are not counted: add [usage] with file = \"/var/lib/tidegate/usage.json\" to the gate's file, and \
+                    restart the daemon";
         match self.file {
             Some(_) => Ok(()),
             None => Err(ControlError::Invalid(text.into())),

@@ -93,6 +93,16 @@ pub fn report(report: &Report, what: &str) {
     let moved = count(&report.moved);
     let unchanged = report.unchanged as u64;
     tracing::info!(added, removed, limited, moved, unchanged, "{what}");
+    for (places, what) in [
+        (&report.attached, "attached to an interface"),
+        (&report.detached, "detached from an interface"),
+    ] {
+        for place in places {
+            let (interface, hook) = (&*place.interface, place.hook.name());
+            let direction = place.direction.name();
+            tracing::info!(interface, hook, direction, "{what}");
+        }
+    }
     for subscriber in &report.reset {
         tracing::warn!(
             subscriber,

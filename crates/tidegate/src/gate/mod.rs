@@ -23,6 +23,7 @@ mod rights;
 mod status;
 #[cfg(test)]
 mod testing;
+mod told;
 mod top;
 mod view;
 
@@ -53,14 +54,14 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
 }
 
 fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
-    let state = &options.folder.state;
+    let (state, quiet) = (&options.folder.state, common.quiet);
     match &options.command {
         Command::Up(options) => commands::up::<D>(options),
         Command::Run(options) => commands::run::<D>(options),
         Command::Down(options) => commands::down::<D>(options, state),
-        Command::Set(options) => commands::set::<D>(options, state),
-        Command::Assign(options) => commands::assign::<D>(options, state),
-        Command::Release(options) => commands::release::<D>(options, state),
+        Command::Set(options) => commands::set::<D>(options, state, quiet),
+        Command::Assign(options) => commands::assign::<D>(options, state, quiet),
+        Command::Release(options) => commands::release::<D>(options, state, quiet),
         Command::Reload(options) => commands::reload::<D>(options, state),
         Command::Status(options) => {
             let paint = Paint::for_stdout(common.color, false);

@@ -46,14 +46,14 @@ impl Peers {
 }
 
 /// The secret in a file that holds nothing else, and that not every user can read.
-fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub fn secret(path: &Path) -> anyhow::Result<Vec<u8>> {
     private(path, "RADIUS secret")?;
     let place = || format!("cannot read the RADIUS secret file {}", path.display());
     let text = std::fs::read_to_string(path).with_context(place)?;
     let secret = text.trim();
     anyhow::ensure!(
         !secret.is_empty(),
-        "the RADIUS secret file {} is empty",
+        "the RADIUS secret file {} is empty: write the secret that the access servers have",
         path.display()
     );
     Ok(secret.into())

@@ -13,8 +13,8 @@ use tidegate_gate::table::Match;
 use tidegate_gate::{Direction, Setting};
 
 use super::http;
-use super::view::Reloaded;
 use super::view::pair::PairJson;
+use super::view::{Released, Reloaded, SubscriberJson};
 
 /// The daemon's control socket, in the state folder. Only root can open it.
 pub fn socket(state: &Path) -> PathBuf {
@@ -51,8 +51,8 @@ impl Remote {
         daemon.get("/v1/pair").ok()
     }
 
-    /// Changes one subscriber.
-    pub fn set(self, name: &str, adjustment: &Adjustment) -> Result<(), ControlError> {
+    /// Changes one subscriber. Returns it as it is now.
+    pub fn set(self, name: &str, adjustment: &Adjustment) -> Result<SubscriberJson, ControlError> {
         let path = format!("/v1/subscribers/{}", encoded(name));
         let bits = |rate: &tidegate_limiter::Rate| format!("{}bit", rate.bits_per_second());
         let mut patch = json!({ "reset": adjustment.reset });
@@ -108,15 +108,21 @@ impl Remote {
                 patch[key] = json!(list);
             }
         }
-        let _: Value = self.ask("PATCH", &path, &patch)?;
-        Ok(())
+        self.ask("PATCH", &path, &patch)
     }
 
-    /// Takes an address or tag from the subscriber that has it.
-    pub fn release(self, what: &Match) -> Result<(), ControlError> {
+    /// Takes an address or tag from the subscriber that has it, whose name it returns.
+    pub fn release(self, what: &Match) -> Result<String, ControlError> {
         let path = format!("/v1/addresses/{}", encoded(&what.to_string()));
-        let _: Value = self.ask("DELETE", &path, &Value::Null)?;
-        Ok(())
+        let released: Released = self.ask("DELETE", &path, &Value::Null)?;
+        Ok(released.subscriber)
+    }
+
+    /// The name of the subscriber that has an address or tag, if one is known to.
+    pub fn holder(self, what: &Match) -> Option<String> {
+        let path = format!("/v1/addresses/{}", encoded(&what.to_string()));
+        let found: SubscriberJson = self.get(&path).ok()?;
+        Some(found.name)
     }
 
     /// What subscribers used in their months, as CSV.

@@ -21,6 +21,10 @@ use crate::units::{bytes, count, percent, plural, rate, time};
 #[cfg(test)]
 mod tests;
 
+/// Most columns of names of subscribers and nodes, and of plans: the table should fit into a terminal.
+const LONGEST_NAME: usize = 40;
+const LONGEST_PLAN: usize = 20;
+
 /// Shows a gate that this process can read.
 pub fn run(
     options: &gate::Status,
@@ -155,10 +159,6 @@ fn csv(out: &mut impl Write, subscribers: &[SubscriberJson]) -> io::Result<()> {
         "name,plan,direction,rate_bps,passed_packets,passed_bytes,excess_packets,excess_bytes,marked_packets"
     )?;
     for subscriber in subscribers {
-        let plan = match subscriber.plan.as_str() {
-            "-" => "",
-            plan => plan,
-        };
         let both = both(&subscriber.down, &subscriber.up).into_iter();
         for (direction, limited) in both.filter_map(|(name, one)| Some((name, one.as_ref()?))) {
             let counted = &limited.counted;
@@ -166,7 +166,7 @@ fn csv(out: &mut impl Write, subscribers: &[SubscriberJson]) -> io::Result<()> {
                 out,
                 "{},{},{},{},{},{},{},{},{}",
                 csv::field(&subscriber.name),
-                csv::field(plan),
+                csv::field(subscriber.plan.as_deref().unwrap_or("")),
                 direction,
                 limited
                     .rate
@@ -308,14 +308,15 @@ fn nodes(out: &mut impl Write, nodes: &[NodeJson], paint: Paint) -> io::Result<(
         return Ok(());
     }
     let name = |node: &NodeJson| node.name.chars().count();
-    let width = nodes.iter().map(name).max().unwrap_or(0).clamp(10, 24);
+    let width = nodes.iter().map(name).max().unwrap_or(0);
+    let width = width.clamp(10, LONGEST_NAME);
     let heading = format!(
         "  {:<width$} {:<4} {:>11} {:>11} {:>6}",
         "NODE", "WAY", "CAPACITY", "RATE", "SHARE"
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for node in nodes {
-        let mut title = node.name.as_str();
+        let mut title = cut(&node.name, width);
         for (way, load) in both(&node.down, &node.up) {
             write!(
                 out,
@@ -329,7 +330,7 @@ fn nodes(out: &mut impl Write, nodes: &[NodeJson], paint: Paint) -> io::Result<(
             }
             writeln!(out)?;
             // The second line of a node has no name.
-            title = "";
+            title.clear();
         }
     }
     Ok(())
@@ -376,19 +377,22 @@ fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> i
         let mark = if one.set { "*" } else { "" };
         format!("{}{mark}", one.name)
     };
-    let width = subscribers
-        .iter()
-        .map(|one| name(one).chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(10, 17);
+    let plan = |one: &SubscriberJson| one.plan.clone().unwrap_or("-".into());
+    let longest = |text: &dyn Fn(&SubscriberJson) -> String| {
+        let lengths = subscribers.iter().map(|one| text(one).chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let (width, plan_width) = (
+        longest(&name).clamp(10, LONGEST_NAME),
+        longest(&plan).clamp(10, LONGEST_PLAN),
+    );
     let heading = format!(
-        "{:<width$} {:<10} {:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
+        "{:<width$} {:<plan_width$} {:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
         "SUBSCRIBER", "PLAN", "WAY", "LIMIT", "PASSED", "BEYOND", "DROPS", "MARKS"
     );
     writeln!(out, "{}", paint.dim(&heading))?;
     for one in subscribers {
-        let mut title = (name(one), one.plan.clone());
+        let mut title = (cut(&name(one), width), cut(&plan(one), plan_width));
         for (way, limited) in both(&one.down, &one.up) {
             let Some(limited) = limited else {
                 continue;
@@ -396,10 +400,10 @@ fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> i
             let counted = &limited.counted;
             writeln!(
                 out,
-                "{:<width$} {:<10} {way:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
+                "{:<width$} {:<plan_width$} {way:<4} {:>11} {:>9} {:>9} {:>6} {:>6}",
                 title.0,
                 title.1,
-                limit(limited),
+                limit(one, limited),
                 bytes(counted.passed_bytes),
                 bytes(counted.excess_bytes),
                 percent(drop_share(counted)),
@@ -415,22 +419,44 @@ fn list(out: &mut impl Write, subscribers: &[SubscriberJson], paint: Paint) -> i
     Ok(())
 }
 
-fn limit(limited: &Limited) -> String {
-    limited.rate.map_or("-".into(), |limit| rate(limit as f64))
+/// The limit of a direction of a subscriber.
+fn limit(one: &SubscriberJson, limited: &Limited) -> String {
+    match limited.rate {
+        _ if one.suspended => "suspended".into(),
+        limit => limit.map_or("-".into(), |limit| rate(limit as f64)),
+    }
+}
+
+/// A text that fits into a column: an ellipsis stands for what does not.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// Why another plan than that of a subscriber is in force.
+pub fn turned(one: &SubscriberJson) -> String {
+    let Some(turn) = one.turn.as_deref() else {
+        return String::new();
+    };
+    let why = match turn {
+        "quota" => "its quota is used up",
+        _ => "of the time of day",
+    };
+    let base = one.base_plan.as_deref().unwrap_or("none");
+    format!(" instead of {base}, because {why}")
 }
 
 /// One subscriber, with its queues.
 fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Result<()> {
     let set = if one.set { ", set live" } else { "" };
     let name = paint.bold(&one.name);
-    write!(out, "{name}  plan {}{set}", one.plan)?;
-    if let (Some(turn), Some(base)) = (one.turn.as_deref(), &one.base_plan) {
-        let why = match turn {
-            "quota" => "its quota is used up",
-            _ => "of the time of day",
-        };
-        write!(out, " instead of {base}, because {why}")?;
-    }
+    let plan = match &one.plan {
+        Some(plan) => format!("plan {plan}"),
+        None => "no plan".to_owned(),
+    };
+    write!(out, "{name}  {plan}{set}{}", turned(one))?;
     if let Some(node) = &one.parent {
         write!(out, ", below {node}")?;
     }
@@ -468,9 +494,12 @@ fn detail(out: &mut impl Write, one: &SubscriberJson, paint: Paint) -> io::Resul
         let counted = &limited.counted;
         writeln!(
             out,
-            "\n{}  limit {}, {} ({} packets) passed, {} ({}) beyond it ({} of packets){}",
+            "\n{}  {}, {} ({} packets) passed, {} ({}) beyond it ({} of packets){}",
             paint.bold(way),
-            limit(limited),
+            match one.suspended {
+                true => "suspended".to_owned(),
+                false => format!("limit {}", limit(one, limited)),
+            },
             bytes(counted.passed_bytes),
             count(counted.passed_packets),
             bytes(counted.excess_bytes),

@@ -285,7 +285,7 @@ impl Control for Fake {
         for one in &mut Arc::make_mut(&mut self.roster).subscribers {
             let volume = usage.of(&one.name).map_or(0, |volume| volume.bytes.down);
             if volume > 1_500_000 && one.turn.is_none() {
-                one.turn = Some((Why::Quota, one.plan.clone().unwrap_or("-".into())));
+                one.turn = Some((Why::Quota, one.plan.clone()));
                 let turn = Turn {
                     plan: "slow".into(),
                     why: Why::Quota,

@@ -143,8 +143,8 @@ pub struct Counted {
 pub struct SubscriberJson {
     /// Name in the configuration.
     pub name: String,
-    /// Name of the plan, `-` if there is none.
-    pub plan: String,
+    /// Name of the plan; null if it has none.
+    pub plan: Option<String>,
     /// The node of the network above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -156,7 +156,7 @@ pub struct SubscriberJson {
     pub moved: bool,
     /// Why `plan` is in force instead of its plan: `schedule` or `quota`; null if it is its plan.
     pub turn: Option<String>,
-    /// Its plan, if another one is in force.
+    /// Its plan, if it has one and another one is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_plan: Option<String>,
     /// Keys of its plan that were set live.
@@ -436,7 +436,7 @@ impl SubscriberJson {
         };
         Self {
             name: subscriber.name.to_string(),
-            plan: subscriber.plan_name().to_owned(),
+            plan: subscriber.plan.as_deref().map(str::to_owned),
             parent: subscriber.parent.as_deref().map(str::to_owned),
             set: subscriber.set,
             suspended: subscriber.suspended,
@@ -445,7 +445,8 @@ impl SubscriberJson {
                 .turn
                 .as_ref()
                 .map(|(why, _)| why.name().to_owned()),
-            base_plan: subscriber.turn.as_ref().map(|(_, base)| base.to_string()),
+            base_plan: (subscriber.turn.as_ref())
+                .and_then(|(_, base)| base.as_deref().map(str::to_owned)),
             keys: subscriber.keys.clone(),
             usage: None,
             quota: subscriber.quota.as_ref().map(|quota| quota.bytes),

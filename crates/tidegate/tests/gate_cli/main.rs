@@ -308,10 +308,23 @@ fn a_day(user: Option<&'static str>) {
     );
 
     // Live changes and changes of the file. A file with errors changes nothing.
-    machine.gate(&["set", "alice", "--down", "20mbit"]);
+    assert_eq!(
+        machine.gate(&["set", "alice", "--down", "20mbit"]),
+        "alice: 20.0 Mbit/s down, 10.0 Mbit/s up (plan gold)\n"
+    );
     assert_eq!(machine.alice()["down"]["rate"], 20_000_000);
-    let unknown = machine.gate_fails(&["set", "alise", "--down", "20mbit"], 1);
-    assert!(unknown.contains("alice"), "{unknown}");
+    for (wrong, meant) in [
+        (
+            &["set", "alise", "--down", "20mbit"][..],
+            "did you mean `alice`?",
+        ),
+        (&["set", "alice", "--plan", "glod"], "did you mean `gold`?"),
+        (&["assign", "bib", "192.0.2.7"], "did you mean `bob`?"),
+        (&["status", "alise"], "did you mean `alice`?"),
+    ] {
+        let error = machine.gate_fails(wrong, 1);
+        assert!(error.contains(meant), "{wrong:?}: {error}");
+    }
     machine.write(&FILE.replace("vlan = 7", "vlan = 8"));
     let reloaded = machine.gate(&["reload"]);
     assert!(
@@ -334,14 +347,21 @@ fn a_day(user: Option<&'static str>) {
         [&down["passed_packets"], &down["excess_packets"]]
             .map(|count| count.as_u64().expect("a number"))
     };
-    machine.gate(&["set", "alice", "--suspend"]);
+    let suspended = machine.gate(&["set", "alice", "--suspend"]);
+    assert!(suspended.starts_with("alice: suspended"), "{suspended}");
     machine.send(3);
     assert_eq!(counted("alice"), [10, 3]);
-    machine.gate(&["set", "alice", "--resume"]);
-    machine.gate(&["assign", "bob", "192.0.2.1"]);
+    assert_eq!(machine.gate(&["set", "alice", "--resume", "--quiet"]), "");
+    assert_eq!(
+        machine.gate(&["assign", "bob", "192.0.2.1"]),
+        "bob: vlan 8, 192.0.2.1/32\n"
+    );
     machine.send(2);
     assert_eq!((counted("alice"), counted("bob")), ([10, 3], [2, 0]));
-    machine.gate(&["release", "192.0.2.1"]);
+    assert_eq!(
+        machine.gate(&["release", "192.0.2.1"]),
+        "192.0.2.1/32: alice has it again, bob no longer\n"
+    );
     let nobody = machine.gate_fails(&["release", "192.0.2.99"], 1);
     assert!(
         nobody.contains("no subscriber has 192.0.2.99/32"),
@@ -371,8 +391,23 @@ fn a_day(user: Option<&'static str>) {
     machine.write(&FILE);
     let daemon = machine.daemon();
     let socket = machine.path("state/control.sock");
-    machine.gate(&["set", "alice", "--down", "30mbit"]);
+    assert_eq!(
+        machine.gate(&["set", "alice", "--down", "30mbit"]),
+        "alice: 30.0 Mbit/s down, 10.0 Mbit/s up (plan gold)\n"
+    );
     assert_eq!(machine.alice()["down"]["rate"], 30_000_000);
+    assert_eq!(
+        machine.gate(&["assign", "alice", "vlan 77"]),
+        "alice: 192.0.2.1/32, 2001:db8::/56, vlan 77\n"
+    );
+    assert_eq!(
+        machine.gate(&["release", "vlan 77"]),
+        "vlan 77: no subscriber has it, alice no longer\n"
+    );
+    let unknown = machine.gate_fails(&["set", "alice", "--plan", "glod"], 1);
+    assert!(unknown.contains("did you mean `gold`?"), "{unknown}");
+    let usage = machine.gate_fails(&["usage"], 1);
+    assert!(usage.contains("add [usage] with file = "), "{usage}");
     machine.gate(&["set", "alice", "--reset"]);
     assert_eq!(machine.alice()["down"]["rate"], 50_000_000);
     machine.write(&FILE.replace("50mbit", "60mbit"));
@@ -430,6 +465,24 @@ fn a_day(user: Option<&'static str>) {
     assert!(!left.contains("gate"), "{left}");
     let (_, left, _) = machine.run("tc", &["qdisc", "show", "dev", "core0"]);
     assert!(!left.contains("clsact"), "{left}");
+
+    // The pins do not tell where the state is: the command says how to remove that as well.
+    machine.gate(&["up", &machine.file()]);
+    let (pins, elsewhere) = (machine.path("bpf/gate"), machine.path("elsewhere"));
+    let [pins, elsewhere] = [pins, elsewhere].map(|path| path.display().to_string());
+    let mut down = machine.gate_command(&[]);
+    let done = down.args(["down", "--pins", &pins, "--state", &elsewhere]);
+    let done = done.output().expect("it runs");
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("all limits are removed"), "{told}{done:?}");
+    assert!(
+        told.contains(&format!("its state was not in {elsewhere}: ")),
+        "{told}"
+    );
+    assert!(machine.path("state/state.json").exists());
+    let rest = machine.gate(&["down"]);
+    assert!(rest.contains("no gate was up"), "{rest}");
+    assert!(!machine.path("state").exists() && !machine.path("elsewhere").exists());
 }
 
 /// The volume of a month is counted over daemons, and a spent one changes the plan.

@@ -70,7 +70,8 @@ export interface Node {
 }
 export interface Subscriber {
   name: string;
-  plan: string;
+  /** Missing where the subscriber has none. */
+  plan: string | null;
   parent?: string;
   line?: Line;
   set: boolean;
@@ -181,7 +182,7 @@ export const trouble = signal<string | null>(null);
 /** Seconds since the page looks at the gate. */
 export const now = signal(0);
 export const plans = computed(() =>
-  [...new Set(listed.value.map(({ subscriber }) => subscriber.plan))].sort(),
+  [...new Set(listed.value.flatMap(({ subscriber }) => subscriber.plan ?? []))].sort(),
 );
 
 /** Rates over time, the latest KEPT of them. */

@@ -254,10 +254,38 @@ fn errors_say_where_and_what_to_do() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+    let plan = "[plan.gold]\ndown = \"1mbit\"\n";
     assert_eq!(
-        wrong("", &[]),
+        wrong(plan, &[]),
         ["gate.toml:1:1: `interface` is missing in a gate's file"]
     );
+}
+
+#[test]
+fn an_empty_file_is_told_what_to_write_and_that_is_sound() {
+    let example = |text: &str, others: &[(&str, &str)]| {
+        let errors = with(text, others).expect_err("empty").to_string();
+        let (message, example) = errors.split_once('\n').expect("an example");
+        assert!(message.contains(": this file is empty: "), "{errors}");
+        let lines = example.lines().map(|line| line.trim_start().to_owned());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    for empty in ["", "\n\n", "# to be written\n\n  # soon\n"] {
+        let file = example(empty, &[]);
+        assert_eq!(file.lines().count(), 2, "{file}");
+        let config = sound(&file);
+        assert_eq!((config.attachments.len(), config.subscribers.len()), (2, 1));
+    }
+    let text = SMALL
+        .replace("ann", "zoe")
+        .replace("192.0.2.1", "192.0.2.9");
+    let text = format!("{text}{IMPORT}network = \"network.json\"\n");
+    let network = example(&text, &[("users.csv", "name\n"), ("network.json", "\n")]);
+    let users = example(&text, &[("users.csv", ""), ("network.json", &network)]);
+    assert_eq!(users.lines().count(), 2, "{users}");
+    let config = with(&text, &[("users.csv", &users), ("network.json", &network)]);
+    let config = config.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((config.nodes.len(), config.subscribers.len()), (1, 2));
 }
 
 #[test]

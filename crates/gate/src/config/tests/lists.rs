@@ -77,7 +77,11 @@ fn subscribers_come_from_csv_files() {
 #[test]
 fn errors_in_csv_files_have_their_places() {
     let cases = [
-        ("", "1:1: this file has no header line"),
+        ("", "1:1: this file is empty: write a header"),
+        (
+            "\u{feff}# later\n\n",
+            "1:1: this file is empty: write a header",
+        ),
         (
             "nam,plan\n",
             "1:1: unknown column `nam`, did you mean `name`?",
@@ -97,7 +101,7 @@ fn errors_in_csv_files_have_their_places() {
         ),
         (
             "name,addresses\n# one\n\nbob,192.0.2.1\n",
-            "4:1: 192.0.2.1/32 belongs to `ann` already, in gate.toml:14",
+            "4:5: 192.0.2.1/32 belongs to `ann` already, in gate.toml:14",
         ),
         (
             "name,addresses\nbob,192.0.2.2\nbob,192.0.2.3\n",
@@ -105,8 +109,27 @@ fn errors_in_csv_files_have_their_places() {
         ),
         (
             "name,plan,addresses\nbob,glod,192.0.2.2\n",
-            "2:1: there is no plan `glod`, did you mean `gold`?",
+            "2:5: there is no plan `glod`, did you mean `gold`?",
         ),
+        // Quotes before a cell are a part of the line, and letters count, not bytes.
+        (
+            "addresses,name,plan\n\"192.0.2.2;192.0.2.3\",böb,glod\n",
+            "2:27: there is no plan `glod`, did you mean `gold`?",
+        ),
+        (
+            "vlan,users,name,addresses\n7,bob;ann,bob,192.0.2.2\n",
+            "2:3: `ann` is the name of another subscriber",
+        ),
+        (
+            "plan,addresses,name\ngold,192.0.2.2,ann\n",
+            "2:16: there is a subscriber `ann` already, in gate.toml:14",
+        ),
+        ("name,addresses,from-port\nbob,192.0.2.2,eth9\n", "2:15: "),
+        (
+            "name,addresses,parent\r\nbob,192.0.2.2,mast\r\n",
+            "2:15: there is no node `mast`",
+        ),
+        ("name,addresses,down\nbob,192.0.2.2,1bit\n", "2:15: "),
         (
             "name,addresses\n,192.0.2.2\n",
             "2:1: names have 1 to 64 characters, without spaces, quotes and backslashes",
@@ -115,7 +138,8 @@ fn errors_in_csv_files_have_their_places() {
     for (csv, wanted) in cases {
         let errors = wrong(&format!("{SMALL}{IMPORT}"), &[("users.csv", csv)]);
         let wanted = format!("users.csv:{wanted}");
-        assert!(errors.contains(&wanted), "{wanted}\n{errors:#?}");
+        let found = errors.iter().any(|error| error.starts_with(&wanted));
+        assert!(found, "{wanted}\n{errors:#?}");
     }
     let errors = wrong(
         &format!("{SMALL}{}", IMPORT.replace("gold", "iron")),
@@ -171,7 +195,7 @@ fn shaped_devices_are_circuits() {
         (
             "100.64.0.2,",
             "100.64.0.5,",
-            "6:1: 100.64.0.5/32 belongs to `2` already, in ShapedDevices.csv:5",
+            "6:44: 100.64.0.5/32 belongs to `2` already, in ShapedDevices.csv:5",
         ),
         (",IPv4,", ",IP4,", "3:1: the header has no column `IPv4`"),
         (
@@ -206,10 +230,10 @@ fn lines_with_mistakes_are_skipped_if_the_file_says_so() {
     assert_eq!(
         problems,
         [
-            "users.csv:2:1: there is no plan `glod`, did you mean `gold`?",
+            "users.csv:2:5: there is no plan `glod`, did you mean `gold`?",
             "users.csv:4:6: '192.0.2.x' is no prefix: write an address and bits, such as 192.0.2.0/24 or 2001:db8::/32",
             "users.csv:5:1: there is a subscriber `ann` already, in gate.toml:14",
-            "users.csv:6:1: 192.0.2.3/32 belongs to `cem` already, in users.csv:3",
+            "users.csv:6:6: 192.0.2.3/32 belongs to `cem` already, in users.csv:3",
             "users.csv:8:16: 4 fields, and the header has 3: quote values that hold commas",
             "users.csv:9:1: this field goes on in the next line: close its quote, or write it in one line",
         ]
@@ -247,7 +271,7 @@ fn devices_with_mistakes_are_skipped_if_the_file_says_so() {
     );
     assert_eq!(
         problems[1],
-        "ShapedDevices.csv:5:1: 100.64.0.1/32 belongs to `1` already, in ShapedDevices.csv:4"
+        "ShapedDevices.csv:5:40: 100.64.0.1/32 belongs to `1` already, in ShapedDevices.csv:4"
     );
 }
 
@@ -285,7 +309,7 @@ fn more_subscribers_than_there_is_room_for_are_refused_with_their_number() {
         errors,
         [
             "gate.toml:1:1: 1048578 subscribers are too many: at most 1048576",
-            "users.csv:1048577:1: there are too many IPv4 prefixes from here on: at most 1048576",
+            "users.csv:1048577:16: there are too many IPv4 prefixes from here on: at most 1048576",
         ]
     );
 }
@@ -368,13 +392,13 @@ fn users_of_access_servers_mean_one_subscriber() {
     let taken = ours.replace("2,gold,live,", "2,gold,live,two");
     assert_eq!(
         wrong(&text, &[("s.csv", &taken)]),
-        ["s.csv:3:1: `1` has the user `two` already, in s.csv:2"]
+        ["s.csv:3:13: `1` has the user `two` already, in s.csv:2"]
     );
     // A name is not the user of another subscriber, whichever comes first.
     let named = ours.replace("2,gold,live,", "2,gold,live,1");
     assert_eq!(
         wrong(&text, &[("s.csv", &named)]),
-        ["s.csv:3:1: `1` is the name of another subscriber, in s.csv:2"]
+        ["s.csv:3:13: `1` is the name of another subscriber, in s.csv:2"]
     );
     let later = ours.replace("\n2,", "\ntwo,");
     assert_eq!(
@@ -384,7 +408,7 @@ fn users_of_access_servers_mean_one_subscriber() {
     let long = ours.replace("one", &"x".repeat(254));
     assert_eq!(
         wrong(&text, &[("s.csv", &long)]),
-        ["s.csv:2:1: users have 1 to 253 bytes, without control characters"]
+        ["s.csv:2:13: users have 1 to 253 bytes, without control characters"]
     );
 }
 

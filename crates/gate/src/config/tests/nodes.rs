@@ -73,7 +73,7 @@ fn parents_may_be_named_by_number_and_must_be_there() {
     assert_eq!(parent("1,,,,192.0.2.1,,10,10"), None);
     let error = of("1,AP_B,,,192.0.2.1,,10,10").unwrap_err().to_string();
     assert!(
-        error.contains("ShapedDevices.csv:2:1: there is no node `AP_B`") && error.contains("AP_A"),
+        error.contains("ShapedDevices.csv:2:3: there is no node `AP_B`") && error.contains("AP_A"),
         "{error}"
     );
     // Without nodes, parents have no meaning, as before there were nodes.

@@ -74,7 +74,7 @@ fn plans_follow_the_clock_and_the_volume() {
     site.holds(gate.state());
     let cem = gate.subscriber("cem").expect("there");
     assert_eq!(cem.plan_name(), "night");
-    assert_eq!(cem.turn, Some((Why::Schedule, "meter".into())));
+    assert_eq!(cem.turn, Some((Why::Schedule, Some("meter".into()))));
     drop(gate);
     let mut gate = site.take_over().expect("ours");
     assert_eq!(rates(&gate), (Some(200), Some(20)));

@@ -17,12 +17,13 @@ use crate::gate::view::pair::PairJson;
 /// How this gate follows the other one of a pair, and whether that one follows it
 #[utoipa::path(get, path = "/v1/pair", responses(
     (status = 200, description = "The other gate", body = PairJson),
-    (status = "default", description = "What went wrong: this gate is none of a pair, for example", body = Problem)))]
+    (status = 404, description = "This gate is none of a pair: its file has no `[pair]`", body = Problem),
+    (status = "default", description = "What went wrong", body = Problem)))]
 pub async fn state(State(api): State<Api>) -> Result<Json<PairJson>, Refusal> {
     let pair = api.pair.as_ref().map(|pair| pair.status());
     let none = "this gate is none of a pair: its file has no [pair]";
     Ok(Json(
-        pair.ok_or_else(|| ControlError::Invalid(none.into()))?,
+        pair.ok_or_else(|| ControlError::Unknown(none.into()))?,
     ))
 }
 

@@ -38,7 +38,7 @@ fn set(site: &Site, down: Option<&str>) -> anyhow::Result<Exit> {
         from_mac: None,
         from_vlan: None,
     };
-    super::set::<Memory>(&options, &site.state())
+    super::set::<Memory>(&options, &site.state(), true)
 }
 
 /// The rate down of a subscriber, and how many there are.

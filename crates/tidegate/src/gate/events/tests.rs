@@ -1,3 +1,5 @@
+use tidegate_gate::table::{Direction, Hook};
+
 use super::*;
 
 #[test]
@@ -40,6 +42,29 @@ fn events_say_when_who_and_what() {
     );
     assert_eq!(events.latest(1, Some("alice")).expect("read").len(), 1);
     assert_eq!(events.latest(9, Some("bob")).expect("read").len(), 1);
+}
+
+#[test]
+fn a_reload_says_which_interfaces_it_attached_and_detached() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let events = Events::new(Some(&folder.path().join("events.jsonl")));
+    let place = |interface: &str, hook, direction| Attachment {
+        interface: interface.into(),
+        hook,
+        direction,
+    };
+    let report = Report {
+        attached: vec![place("eth2", Hook::TcIngress, Direction::Up)],
+        detached: vec![place("eth1", Hook::XdpNative, Direction::Down)],
+        ..Report::default()
+    };
+    events.reloaded("SIGHUP", "reload", &report);
+    events.reloaded("SIGHUP", "reload", &Report::default());
+    let all = events.latest(9, None).expect("read");
+    let named = |interface, hook, direction| json!([{ "interface": interface, "hook": hook, "direction": direction }]);
+    assert_eq!(all[0]["attached"], named("eth2", "tc-ingress", "up"));
+    assert_eq!(all[0]["detached"], named("eth1", "xdp-native", "down"));
+    assert!(all[1].get("attached").is_none() && all[1].get("detached").is_none());
 }
 
 #[test]

@@ -79,6 +79,64 @@ fn shows_the_whole_and_the_heaviest_in_80_columns() {
 }
 
 #[test]
+fn columns_are_as_wide_as_the_longest_name_that_is_shown() {
+    let mut fake = Fake::new(4);
+    let roster = std::sync::Arc::make_mut(&mut fake.roster);
+    let long = "a".repeat(60);
+    roster.subscribers[0].name = long.as_str().into();
+    roster.subscribers[1].name = "ünïcode-names-count".into();
+    roster.subscribers[1].plan = Some("business-gold".into());
+    roster.subscribers[2].plan = Some("p".repeat(30).into());
+    roster.subscribers[3].plan = None;
+    let reading = fake.read().expect("read");
+    let shown = |from: usize, columns: &str| {
+        let all = sorted(&reading, SortStatus::Name, usize::MAX);
+        let text = text(|out| list(out, &all[from..], paint()));
+        let mut lines = text.lines();
+        assert!(
+            lines.next().expect("a heading").starts_with(columns),
+            "{text}"
+        );
+        // The columns of the limit begin below their heading in each line.
+        let end = columns.chars().count() + " WAY        LIMIT".len();
+        for line in lines {
+            let limit: String = line.chars().take(end).collect();
+            assert!(limit.ends_with("bit/s"), "{text}");
+        }
+        text
+    };
+    let (name, plan) = ("SUBSCRIBER", "PLAN");
+    let text = shown(0, &format!("{name:<40} {plan:<20}"));
+    assert!(text.contains(&format!("{}… gold  ", &long[..39])), "{text}");
+    assert!(
+        text.contains(&format!("{}… down", "p".repeat(19))),
+        "{text}"
+    );
+    assert!(
+        text.contains("\ns000003                                  -     "),
+        "{text}"
+    );
+    shown(1, &format!("{name:<19} {plan:<20}"));
+    shown(3, &format!("{name:<10} {plan:<10}"));
+}
+
+#[test]
+fn a_suspended_subscriber_is_no_limit_of_0() {
+    let mut fake = Fake::new(1);
+    let suspended = &mut std::sync::Arc::make_mut(&mut fake.roster).subscribers[0];
+    suspended.suspended = true;
+    suspended.limits.down.rate = Some(0);
+    suspended.limits.up.rate = Some(0);
+    let all = sorted(&fake.read().expect("read"), SortStatus::Name, 1);
+    let list = text(|out| list(out, &all, paint()));
+    assert!(list.contains("down   suspended"), "{list}");
+    let one = subscriber_json(&mut fake, "s000000").expect("there");
+    let detail = text(|out| detail(out, &one, paint()));
+    assert!(detail.contains("\ndown  suspended, "), "{detail}");
+    assert!(!(list + &detail).contains("0 bit/s"));
+}
+
+#[test]
 fn shows_one_subscriber_with_its_queues() {
     let mut fake = Fake::new(2);
     let roster = std::sync::Arc::make_mut(&mut fake.roster);

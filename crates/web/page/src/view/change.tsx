@@ -40,7 +40,7 @@ export function Change({ subscriber }: { subscriber: Subscriber }) {
     asked.value === "reset"
       ? ["The plan and the rates of the gate's file apply again."]
       : [
-          asked.value?.plan && `Plan: ${subscriber.plan} becomes ${asked.value.plan}`,
+          asked.value?.plan && `Plan: ${subscriber.plan ?? "none"} becomes ${asked.value.plan}`,
           asked.value?.down && `Rate down: ${rate(subscriber.down)} becomes ${asked.value.down}`,
           asked.value?.up && `Rate up: ${rate(subscriber.up)} becomes ${asked.value.up}`,
         ].filter((line) => line);

@@ -135,7 +135,7 @@ type Sort = "name" | "plan" | "down" | "up" | "excess";
 const excess = ({ rates }: Listed) => rates.downExcess + rates.upExcess;
 const ORDERS: Record<Sort, (one: Listed, other: Listed) => number> = {
   name: (one, other) => one.subscriber.name.localeCompare(other.subscriber.name),
-  plan: (one, other) => one.subscriber.plan.localeCompare(other.subscriber.plan),
+  plan: (one, other) => (one.subscriber.plan ?? "").localeCompare(other.subscriber.plan ?? ""),
   down: (one, other) => other.rates.down - one.rates.down,
   up: (one, other) => other.rates.up - one.rates.up,
   excess: (one, other) => excess(other) - excess(one),
@@ -211,8 +211,9 @@ function Heaviest() {
                     </button>
                   </th>
                   <td>
-                    {subscriber.plan}
+                    {subscriber.plan ?? "none"}
                     {subscriber.set ? " (set live)" : ""}
+                    {subscriber.suspended ? " (suspended)" : ""}
                   </td>
                   <Use name="share of the limit, down" rate={rates.down} limit={subscriber.down?.rate} />
                   <Use name="share of the limit, up" rate={rates.up} limit={subscriber.up?.rate} />
@@ -299,7 +300,8 @@ const TURNS: Record<string, string> = { schedule: "the time of day", quota: "its
 /** The plan of a subscriber and what it used, in sentences. */
 function terms(one: Subscriber): string {
   const { plan, base_plan, turn, usage } = one;
-  const said = [`Plan ${plan}${one.set ? ", set live" : ""}.`];
+  const named = plan === null ? "No plan" : `Plan ${plan}`;
+  const said = [`${named}${one.set ? ", set live" : ""}.`];
   if (one.suspended) said.unshift("Suspended: all its packets are dropped.");
   if (turn)
     said.push(`It is in force instead of ${base_plan ?? "another"} because of ${TURNS[turn] ?? turn}.`);
