@@ -68,12 +68,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     };
     let result = pipeline::run(task, |event| {
         match event {
-            Event::Segments(rows) => {
-                summary.rows(&rows);
-                if options.by == By::Segment {
-                    without_bar(&bar, shown, || view.segments(&rows))?;
-                }
-            }
+            Event::Segments(rows) => without_bar(&bar, shown, || view.segments(&rows))?,
             Event::Flows(rows) => without_bar(&bar, shown, || view.flows(&rows))?,
             Event::Clients(rows) => without_bar(&bar, shown, || view.clients(&rows))?,
             Event::Packets(rows) => without_bar(&bar, shown, || view.packets(&rows))?,

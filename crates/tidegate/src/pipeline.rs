@@ -15,6 +15,7 @@ use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
 use crate::input::Input;
+use crate::summary::Transfers;
 
 /// Rows in a batch. Batches are sorted: this is enough to show a usual capture in the order of its
 /// flows, and takes little memory.
@@ -44,6 +45,8 @@ pub struct Report {
     pub flows: u64,
     /// … and their segments with data.
     pub segments: u64,
+    /// What was found of their transfers.
+    pub transfers: Transfers,
     /// Whether reading began, before an interruption.
     pub begun: bool,
     pub passed_over: PassedOver,
@@ -156,6 +159,7 @@ fn read(input: &Input, task: Task<'_>, out: &SyncSender<Event>) {
         rows.hand_on();
         report.segments = rows.count;
         report.flows = rows.wanted;
+        report.transfers = std::mem::take(&mut rows.transfers);
         let clients = rows.of_clients.finish(&rows.file, rows.start);
         rows.hand_on_clients(clients);
     }
@@ -218,10 +222,10 @@ impl Report {
             name: Arc::clone(name),
             counters: outcome.counters,
             flows: outcome.counters.flows,
-            segments: 0,
             begun: true,
             passed_over: outcome.passed_over,
             error: outcome.error.map(|error| error.to_string()),
+            ..Self::default()
         }
     }
 }
@@ -246,6 +250,7 @@ struct Rows<'a> {
     wanted: u64,
     /// … and their segments with data.
     count: u64,
+    transfers: Transfers,
     /// What rows of flows and clients need, if these are wanted.
     of_flows: FlowRows,
     of_clients: ClientRows,
@@ -268,6 +273,7 @@ impl<'a> Rows<'a> {
             packets: Vec::new(),
             wanted: 0,
             count: 0,
+            transfers: Transfers::default(),
             of_flows: FlowRows::default(),
             of_clients: ClientRows::default(),
             out,
@@ -276,6 +282,11 @@ impl<'a> Rows<'a> {
 
     fn wants(&self, info: &FlowInfo) -> bool {
         is_wanted(info, self.ports)
+    }
+
+    /// Whether somebody has waited for rows for long enough.
+    fn is_old(&self) -> bool {
+        self.live && self.handed_on.elapsed() >= MAX_AGE
     }
 
     fn send(&mut self, event: Event) {
@@ -340,21 +351,27 @@ impl Sink for Rows<'_> {
         if !self.wants(&transfer.flow) {
             return;
         }
+        self.transfers.add(transfer, &judgement);
+        match self.by {
+            By::Flow => self.of_flows.verdict(transfer, &judgement),
+            By::Client => self.of_clients.verdict(transfer, &judgement),
+            By::Segment | By::Packet => {}
+        }
+        if self.by != By::Segment {
+            if self.is_old() {
+                self.hand_on();
+            }
+            return;
+        }
         // A batch never ends between the two sides of a segment.
         let id = transfer.id;
         let same = |row: &SegmentRow| {
             let last = row.transfer.id;
             (last.flow, last.segment) == (id.flow, id.segment)
         };
-        let due = self.segments.len() >= BATCH
-            || (self.live && !self.segments.is_empty() && self.handed_on.elapsed() >= MAX_AGE);
+        let due = self.segments.len() >= BATCH || (!self.segments.is_empty() && self.is_old());
         if due && !self.segments.last().is_some_and(same) {
             self.hand_on();
-        }
-        match self.by {
-            By::Flow => self.of_flows.verdict(transfer, &judgement),
-            By::Client => self.of_clients.verdict(transfer, &judgement),
-            By::Segment | By::Packet => {}
         }
         self.segments.push(SegmentRow {
             file: Arc::clone(&self.file),

@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate_trace::annotate::Layer;
+use tidegate_trace::annotate::{Layer, TransferSummary};
 use tidegate_trace::detect::pd::{Answer, Code};
-use tidegate_trace::detect::{COVERED, Cause, Cluster, rate_clusters};
+use tidegate_trace::detect::{COVERED, Cause, Cluster, Judgement, rate_clusters};
 use tidegate_trace::flow::Counters;
 use tidegate_trace::read::PassedOver;
-use tidegate_trace::rows::SegmentRow;
 
 use crate::pipeline::Report;
 use crate::units::{count, percent, plural, rate};
@@ -23,6 +22,49 @@ const LISTED: usize = 10;
 /// A share as a whole percentage.
 fn share_of(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
+}
+
+/// Sums over transfers and the verdicts on them.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    lossy: u64,
+    policed: u64,
+    data_packets: u64,
+    lost_packets: u64,
+    verdicts: [u64; Cause::ALL.len()],
+    codes: [u64; Code::ALL.len()],
+    /// Rates of policers, as the detector counts them.
+    rates: Vec<f64>,
+    layer: Option<Layer>,
+}
+
+impl Transfers {
+    pub fn add(&mut self, transfer: &TransferSummary, judgement: &Judgement) {
+        self.data_packets += transfer.metrics.data_packets;
+        self.lost_packets += transfer.metrics.lost_packets;
+        self.lossy += u64::from(transfer.metrics.lost_packets >= LOSSY);
+        if let Some(answer) = judgement.details::<Answer>() {
+            self.codes[usize::from(answer.deciding().code.number())] += 1;
+        }
+        self.verdicts[judgement.cause as usize] += 1;
+        self.policed += u64::from(judgement.is_policed());
+        if let Some(limit) = judgement.limit.filter(|_| judgement.is_policed()) {
+            self.rates.push(limit.rate_bps.value);
+            self.layer = Some(limit.layer);
+        }
+    }
+
+    fn add_all(&mut self, more: &Self) {
+        self.lossy += more.lossy;
+        self.policed += more.policed;
+        self.data_packets += more.data_packets;
+        self.lost_packets += more.lost_packets;
+        let counts = self.verdicts.iter_mut().chain(&mut self.codes);
+        let others = more.verdicts.iter().chain(&more.codes);
+        counts.zip(others).for_each(|(sum, more)| *sum += more);
+        self.rates.extend(&more.rates);
+        self.layer = more.layer.or(self.layer);
+    }
 }
 
 /// Sums over captures.
@@ -38,15 +80,7 @@ pub struct Summary {
     backward_captures: u64,
     failed: u64,
     segments: u64,
-    lossy: u64,
-    policed: u64,
-    data_packets: u64,
-    lost_packets: u64,
-    verdicts: [u64; Cause::ALL.len()],
-    codes: [u64; Code::ALL.len()],
-    /// Rates of policers, as the detector counts them.
-    rates: Vec<f64>,
-    layer: Option<Layer>,
+    transfers: Transfers,
     counters: Counters,
     passed_over: PassedOver,
 }
@@ -65,24 +99,6 @@ impl Summary {
         self.captures
     }
 
-    pub fn rows(&mut self, rows: &[SegmentRow]) {
-        for row in rows {
-            let (transfer, judgement) = (&row.transfer, &row.judgement);
-            self.data_packets += transfer.metrics.data_packets;
-            self.lost_packets += transfer.metrics.lost_packets;
-            self.lossy += u64::from(transfer.metrics.lost_packets >= LOSSY);
-            if let Some(answer) = judgement.details::<Answer>() {
-                self.codes[usize::from(answer.deciding().code.number())] += 1;
-            }
-            self.verdicts[judgement.cause as usize] += 1;
-            self.policed += u64::from(judgement.is_policed());
-            if let Some(limit) = judgement.limit.filter(|_| judgement.is_policed()) {
-                self.rates.push(limit.rate_bps.value);
-                self.layer = Some(limit.layer);
-            }
-        }
-    }
-
     pub fn capture(&mut self, report: &Report) {
         self.captures += u64::from(report.begun);
         self.flows += report.flows;
@@ -92,6 +108,7 @@ impl Summary {
                 .get_or_insert_with(|| Arc::clone(&report.name));
         }
         self.segments += report.segments;
+        self.transfers.add_all(&report.transfers);
         self.failed += u64::from(report.error.is_some());
         let (sum, more) = (&mut self.counters, &report.counters);
         sum.frames += more.frames;
@@ -116,7 +133,7 @@ impl Summary {
     }
 
     fn clusters(&self) -> Vec<Cluster> {
-        rate_clusters(&self.rates, COVERED)
+        rate_clusters(&self.transfers.rates, COVERED)
     }
 
     /// Prints the summary for people. Prints nothing if nothing could be read, since standard error
@@ -137,15 +154,15 @@ impl Summary {
             out,
             "{} with data; {} lossy ({LOSSY} losses or more)",
             plural(self.segments, "segment", "segments"),
-            self.lossy,
+            self.transfers.lossy,
         )?;
         // `pd` judges lossy transfers only, and looks for policers only.
         if self.is_of_pd() {
-            let of_these = match self.lossy {
+            let of_these = match self.transfers.lossy {
                 0 => String::new(),
-                lossy => format!(" ({} of these)", share(self.policed, lossy)),
+                lossy => format!(" ({} of these)", share(self.transfers.policed, lossy)),
             };
-            writeln!(out, "; {} policed{of_these}", self.policed)?;
+            writeln!(out, "; {} policed{of_these}", self.transfers.policed)?;
         } else {
             writeln!(out)?;
             self.print_verdicts(out)?;
@@ -161,8 +178,8 @@ impl Summary {
                     "rate cluster (±5 %) covers",
                     "rate clusters (±5 %) cover"
                 ),
-                share(covered as u64, self.rates.len() as u64),
-                match self.layer {
+                share(covered as u64, self.transfers.rates.len() as u64),
+                match self.transfers.layer {
                     Some(Layer::Link) => " (on the link)",
                     Some(Layer::Ip) => " (of IP packets)",
                     Some(Layer::Payload) | None => "",
@@ -219,8 +236,8 @@ impl Summary {
 
     /// Says that the list of clusters ends before it covers all, and what it leaves out.
     fn print_rest(&self, out: &mut impl Write, listed: usize, covered: usize) -> io::Result<()> {
-        let rest = self.rates.len().saturating_sub(covered);
-        let all = rate_clusters(&self.rates, 1.0);
+        let rest = self.transfers.rates.len().saturating_sub(covered);
+        let all = rate_clusters(&self.transfers.rates, 1.0);
         let Some(next) = all.get(listed).filter(|_| rest > 0) else {
             return Ok(());
         };
@@ -239,14 +256,14 @@ impl Summary {
 
     /// Whether the detector was one that gives codes.
     fn is_of_pd(&self) -> bool {
-        self.codes.iter().any(|&count| count > 0)
+        self.transfers.codes.iter().any(|&count| count > 0)
     }
 
     /// Prints how often each verdict was given, the most frequent first.
     fn print_verdicts(&self, out: &mut impl Write) -> io::Result<()> {
         let mut counts: Vec<(u64, Cause)> = Cause::ALL
             .into_iter()
-            .map(|cause| (self.verdicts[cause as usize], cause))
+            .map(|cause| (self.transfers.verdicts[cause as usize], cause))
             .filter(|&(count, _)| count > 0)
             .collect();
         counts.sort_by_key(|&(count, _)| Reverse(count));
@@ -258,7 +275,11 @@ impl Summary {
             .map(|(number, cause)| format!("{} {cause}", count(*number)))
             .collect();
         // Each side's data of a segment has a verdict.
-        let all = plural(self.verdicts.iter().sum(), "transfer", "transfers");
+        let all = plural(
+            self.transfers.verdicts.iter().sum(),
+            "transfer",
+            "transfers",
+        );
         writeln!(out, "verdicts on {all}: {}", counts.join(", "))
     }
 
@@ -312,7 +333,7 @@ impl Summary {
         let codes: serde_json::Map<String, Value> = Code::ALL
             .iter()
             .map(|code| {
-                let count = self.codes[usize::from(code.number())];
+                let count = self.transfers.codes[usize::from(code.number())];
                 (
                     code.number().to_string(),
                     json!({ "reason": code.reason(), "segments": count }),
@@ -322,7 +343,7 @@ impl Summary {
         let verdicts: serde_json::Map<String, Value> = Cause::ALL
             .iter()
             .map(|&cause| {
-                let count = self.verdicts[cause as usize];
+                let count = self.transfers.verdicts[cause as usize];
                 (cause.name().to_owned(), count.into())
             })
             .collect();
@@ -339,14 +360,14 @@ impl Summary {
             "flows": self.counters.flows,
             "flows_chosen": self.flows,
             "segments": self.segments,
-            "segments_lossy": self.lossy,
-            "segments_policed": self.policed,
+            "segments_lossy": self.transfers.lossy,
+            "segments_policed": self.transfers.policed,
             "verdicts": verdicts,
             "codes": codes,
             "rate_clusters": clusters,
-            "rate_layer": self.layer.map(Layer::name),
-            "data_packets": self.data_packets,
-            "lost_packets": self.lost_packets,
+            "rate_layer": self.transfers.layer.map(Layer::name),
+            "data_packets": self.transfers.data_packets,
+            "lost_packets": self.transfers.lost_packets,
             "packets": {
                 "all": self.counters.frames,
                 "tcp": self.counters.tcp,

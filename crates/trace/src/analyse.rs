@@ -359,11 +359,7 @@ impl Judge {
     }
 
     /// Hands the verdicts to the sink, and the flows that waited for them. Most verdicts are on the present transfer: it is taken.
-    fn hand_on(
-        &mut self,
-        present: &mut Option<TransferSummary>,
-        sink: &mut (impl Sink + ?Sized),
-    ) {
+    fn hand_on(&mut self, present: &mut Option<TransferSummary>, sink: &mut (impl Sink + ?Sized)) {
         for (id, judgement) in self.verdicts.take() {
             if let Some(summary) = present.take_if(|summary| summary.id == id) {
                 sink.verdict(&summary, judgement);
