@@ -104,8 +104,8 @@ def short_flows(file: Path, flows: int) -> Path:
     return file
 
 
-def native(files: list[Path], jobs: int) -> None:
-    command = [PROGRAM, "detect", "--quiet", "--format", "csv", "--jobs", str(jobs), *map(str, files)]
+def native(files: list[Path], jobs: int, by: str = "segment") -> None:
+    command = [PROGRAM, "detect", "--quiet", "--format", "csv", "--by", by, "--jobs", str(jobs), *map(str, files)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -170,6 +170,15 @@ def in_turn(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, lis
 
 def median(times: list[Time]) -> Time:
     return Time(statistics.median(time.wall for time in times), statistics.median(time.cpu for time in times))
+
+
+def short(figures: Figures, folder: Path, rounds: int) -> None:
+    """The program on flows of ten packets, as most flows of a network are short."""
+    flows = 100_000
+    file = [short_flows(folder / "short_flows.pcap", flows)]
+    for by, times in in_turn({by: partial(native, file, 1, by) for by in ("flow", "segment")}, rounds).items():
+        figures.add(f"native.short_flows_by_{by}", flows / median(times).wall, "flows/s")
+        figures.add(f"native.short_flows_by_{by}_cpu", median(times).cpu / flows * 1e6, "us/flow")
 
 
 def others(figures: Figures, folder: Path, files: list[Path], rounds: int) -> None:
@@ -276,7 +285,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--size", type=int, default=1000, help="megabytes of captures")
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", choices=["read", "others", "spark"], help="a part of it")
+    options.add_argument("--only", choices=["read", "short", "others", "spark"], help="a part of it")
     options.add_argument("--record", action="store_true", help="write the figures to bench/runs")
     given = options.parse_args()
     figures = Figures()
@@ -289,6 +298,8 @@ def main() -> None:
         if given.only in (None, "read"):
             sizes(figures, Path(folder), files, packets)
             reading(figures, files, packets, given.rounds)
+        if given.only in (None, "short"):
+            short(figures, Path(folder), given.rounds)
         if given.only in (None, "others"):
             others(figures, Path(folder), files, given.rounds)
         if given.only in (None, "spark"):
