@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::Version;
-use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, Credit};
 use super::disk;
+use super::hole;
 use super::pace::Pace;
+use super::payload::Payload;
 use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
@@ -27,6 +29,9 @@ const SLOW_BLOCK: usize = 16 << 10;
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
 
+/// Fewer bytes are copied, which takes one system call less than to let the kernel move them.
+const LEAST_PART: u64 = 8 << 10;
+
 /// The body of a response; when it is dropped, the response is over.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -38,11 +43,12 @@ pub(super) struct Answer {
     sent: u64,
 }
 
-/// Bytes of a body on their way to the socket. The writer calls `advance`, so the connection can tell them from other bytes.
+/// The next bytes of a body.
 #[derive(Debug)]
-pub(super) struct Payload {
-    bytes: Bytes,
-    connection: Arc<Connection>,
+enum Piece {
+    Bytes(Bytes),
+    /// This many of the file, which the kernel moves.
+    Part(usize),
 }
 
 #[derive(Debug)]
@@ -133,20 +139,25 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Payload>>>> {
         let this = self.get_mut();
-        let bytes = match &mut this.content {
-            Content::Bytes(bytes) => std::mem::take(bytes),
+        let piece = match &mut this.content {
+            Content::Bytes(bytes) => Piece::Bytes(std::mem::take(bytes)),
             Content::Video(video) => match ready!(video.poll(cx, &this.connection, this.number)) {
-                Ok(bytes) => bytes,
+                Ok(piece) => piece,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             },
         };
-        if bytes.is_empty() {
+        let length = piece.length();
+        if length == 0 {
             return Poll::Ready(None);
         }
-        this.sent += bytes.len() as u64;
-        this.connection.handed(this.number, bytes.len());
+        this.sent += length as u64;
+        this.connection.handed(this.number, length);
         let connection = Arc::clone(&this.connection);
-        Poll::Ready(Some(Ok(Frame::data(Payload { bytes, connection }))))
+        let payload = match piece {
+            Piece::Bytes(bytes) => Payload::bytes(bytes, connection),
+            Piece::Part(_) => Payload::hole(length, connection),
+        };
+        Poll::Ready(Some(Ok(Frame::data(payload))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -161,25 +172,11 @@ impl Body for Answer {
     }
 }
 
-impl Buf for Payload {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
-        self.connection.delivered(count);
-    }
-}
-
-impl Drop for Payload {
-    fn drop(&mut self) {
-        if !self.bytes.is_empty() {
-            self.connection.discarded(self.bytes.len());
+impl Piece {
+    fn length(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Part(length) => *length,
         }
     }
 }
@@ -191,9 +188,9 @@ impl Video {
         cx: &mut Context<'_>,
         connection: &Connection,
         number: u64,
-    ) -> Poll<io::Result<Bytes>> {
+    ) -> Poll<io::Result<Piece>> {
         if self.left == 0 {
-            return Poll::Ready(Ok(Bytes::new()));
+            return Poll::Ready(Ok(Piece::Bytes(Bytes::new())));
         }
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
@@ -205,15 +202,10 @@ impl Video {
             None
         };
         let now = connection.now();
-        let allowed = match self.writer.ready(now, hold) {
+        let (allowed, paced) = match self.writer.ready(now, hold) {
             Ready::Write(bytes) => {
                 let paced = self.throttled && bytes < u64::MAX;
-                let most = match self.is_stream {
-                    _ if paced => BLOCK,
-                    true => STREAM_BLOCK,
-                    false => connection.room().clamp(SLOW_BLOCK, BLOCK),
-                };
-                bytes.min(self.left).min(most as u64) as usize
+                (bytes.min(self.left), paced)
             }
             Ready::Wait(nanos) => {
                 let until = connection.at(now.saturating_add(nanos));
@@ -224,8 +216,59 @@ impl Video {
                 return Poll::Pending;
             }
         };
-        // A block is written at once, so it must be complete.
-        while self.ready.len() < allowed {
+        let piece = match self.part(connection, allowed, paced) {
+            Some(piece) => piece,
+            None => {
+                let most = match self.is_stream {
+                    _ if paced => BLOCK,
+                    true => STREAM_BLOCK,
+                    false => connection.room().clamp(SLOW_BLOCK, BLOCK),
+                };
+                let block = allowed.min(most as u64) as usize;
+                Piece::Bytes(ready!(self.read(cx, block))?)
+            }
+        };
+        let length = piece.length() as u64;
+        self.left -= length;
+        self.credit = self.credit.saturating_sub(length);
+        let wrote = tidegate_limiter::Bytes::new(length);
+        self.writer.wrote(wrote, connection.now());
+        if self.throttled {
+            connection.sent_throttled(piece.length());
+        }
+        Poll::Ready(Ok(piece))
+    }
+
+    /// The next bytes, at most this many, if the kernel can move them from memory to the socket. A paced block must be complete.
+    fn part(&mut self, connection: &Connection, allowed: u64, paced: bool) -> Option<Piece> {
+        let parts = connection.parts().filter(|_| !self.is_stream)?;
+        // What was read already must be sent first.
+        let is_next = self.reading.is_none() && self.ready.is_empty();
+        if allowed < LEAST_PART || !is_next {
+            return None;
+        }
+        let block = BLOCK as u64;
+        let most = match paced || allowed <= block {
+            true => allowed.min(block),
+            // The response ends with a block, so that it is logged when its client has nearly all of it.
+            false => allowed
+                .min(hole::LONGEST as u64)
+                .min(self.left - block)
+                .max(block),
+        } as usize;
+        let offset = self.unread.start;
+        let length = disk::in_memory(&self.file, offset, most);
+        if length == 0 || paced && length < most {
+            return None;
+        }
+        parts.push(Arc::clone(&self.file), offset, length);
+        self.unread.start += length as u64;
+        Some(Piece::Part(length))
+    }
+
+    /// The next bytes, this many. A block is written at once, so it must be complete.
+    fn read(&mut self, cx: &mut Context<'_>, block: usize) -> Poll<io::Result<Bytes>> {
+        while self.ready.len() < block {
             let read = match &mut self.reading {
                 Some(reading) => {
                     let read = ready!(Pin::new(reading).poll(cx));
@@ -233,7 +276,7 @@ impl Video {
                     read.map_err(io::Error::other)??
                 }
                 None => {
-                    let (offset, missing) = (self.unread.start, allowed - self.ready.len());
+                    let (offset, missing) = (self.unread.start, block - self.ready.len());
                     let Some(read) = disk::read_now(&self.file, offset, missing) else {
                         self.read_ahead(missing);
                         continue;
@@ -242,8 +285,7 @@ impl Video {
                 }
             };
             if read.is_empty() {
-                let cut = "the file became shorter while it was sent";
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, cut)));
+                return Poll::Ready(Err(disk::shortened()));
             }
             self.unread.start += read.len() as u64;
             self.ready = if self.ready.is_empty() {
@@ -252,15 +294,7 @@ impl Video {
                 [&self.ready[..], &read].concat().into()
             };
         }
-        let bytes = self.ready.split_to(allowed.min(self.ready.len()));
-        self.left -= bytes.len() as u64;
-        self.credit = self.credit.saturating_sub(bytes.len() as u64);
-        let wrote = tidegate_limiter::Bytes::new(bytes.len() as u64);
-        self.writer.wrote(wrote, connection.now());
-        if self.throttled {
-            connection.sent_throttled(bytes.len());
-        }
-        Poll::Ready(Ok(bytes))
+        Poll::Ready(Ok(self.ready.split_to(block.min(self.ready.len()))))
     }
 
     /// Waits for a time.
@@ -296,12 +330,20 @@ impl Drop for Answer {
     fn drop(&mut self) {
         let sent = self.is_end_stream();
         self.connection.end(self.number, sent);
+        let unsent = match (&self.content, self.connection.parts()) {
+            (Content::Video(_), Some(parts)) if !sent => parts.unsent().min(self.sent),
+            _ => 0,
+        };
         if let Content::Video(video) = &self.content {
-            let next = video.unread.end - video.left;
-            self.connection.give_back(video.owner, next, video.credit);
+            let next = video.unread.end - video.left - unsent;
+            let credit = match video.throttled {
+                true => video.credit,
+                false => video.credit.saturating_add(unsent),
+            };
+            self.connection.give_back(video.owner, next, credit);
         }
         if let Some(request) = self.request.take() {
-            self.connection.log_request(&request, self.sent);
+            self.connection.log_request(&request, self.sent - unsent);
         }
     }
 }
