@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::Version;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -19,7 +20,8 @@ use super::payload::Payload;
 use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
-use tidegate_pace::{Phase, Ready, Writer};
+use super::tick;
+use tidegate_pace::{Hold, Phase, Ready, Writer};
 
 /// Bytes that are read and written at once; no block is larger.
 const BLOCK: usize = disk::BLOCK;
@@ -29,6 +31,8 @@ const SLOW_BLOCK: usize = 16 << 10;
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
 
+/// For how long it is known what holds a socket, in nanoseconds.
+const FRESH: u64 = 1_000_000;
 /// Fewer bytes are copied, which takes one system call less than to let the kernel move them.
 const LEAST_PART: u64 = 8 << 10;
 
@@ -76,7 +80,11 @@ struct Video {
     /// Bytes that were read, but not handed on yet.
     ready: Bytes,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// Whether the next block is not due yet.
+    waits: bool,
     waiting: Pin<Box<Sleep>>,
+    /// What held the socket, and when the kernel said so, in nanoseconds of the connection.
+    held: Option<(u64, Option<Hold>)>,
 }
 
 impl Answer {
@@ -118,6 +126,8 @@ impl Answer {
             is_stream: request.version >= Version::HTTP_2,
             ready: Bytes::new(),
             reading: None,
+            waits: false,
+            held: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
         };
         Self {
@@ -196,12 +206,12 @@ impl Video {
             self.throttled = true;
             connection.throttle(number, &self.writer);
         }
-        let hold = if self.throttled {
-            connection.hold()
-        } else {
-            None
-        };
+        if self.waits {
+            ready!(self.waiting.as_mut().poll(cx));
+            self.waits = false;
+        }
         let now = connection.now();
+        let hold = self.hold(connection, now);
         let (allowed, paced) = match self.writer.ready(now, hold) {
             Ready::Write(bytes) => {
                 let paced = self.throttled && bytes < u64::MAX;
@@ -209,9 +219,11 @@ impl Video {
             }
             Ready::Wait(nanos) => {
                 let until = connection.at(now.saturating_add(nanos));
+                let until = tick::at(until, Duration::from_nanos(nanos));
                 ready!(self.wait(cx, connection, number, until));
                 // Not before the next turn, so that a clock that stands still does not cause an
                 // endless loop.
+                self.waits = false;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -297,6 +309,18 @@ impl Video {
         Poll::Ready(Ok(self.ready.split_to(block.min(self.ready.len()))))
     }
 
+    /// What holds the socket. The kernel is asked once for a block, which is written and followed by the next question at the same time.
+    fn hold(&mut self, connection: &Connection, now: u64) -> Option<Hold> {
+        if !self.throttled {
+            return None;
+        }
+        let (_, hold) = match self.held {
+            Some((at, hold)) if now.saturating_sub(at) < FRESH => (at, hold),
+            _ => *self.held.insert((now, connection.hold())),
+        };
+        hold
+    }
+
     /// Waits for a time.
     fn wait(
         &mut self,
@@ -309,6 +333,7 @@ impl Video {
             self.waiting.as_mut().reset(until);
             connection.busy_until(number, until);
         }
+        self.waits = true;
         self.waiting.as_mut().poll(cx)
     }
 

@@ -45,6 +45,7 @@ mod slots;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod tls;
 mod transport;
 mod viewer;

@@ -139,12 +139,12 @@ async fn start_up_then_blocks_in_time() {
         assert_eq!(sum(&start_up), 250_000);
         assert!(start_up.iter().all(|&(at, _)| at == 0), "{start_up:?}");
         // Each block is complete, when 156,250 bytes a second have allowed it; timers count
-        // milliseconds.
+        // milliseconds, and blocks wait for common times.
         for (number, (at, bytes)) in blocks(&mut answer, 40).await.into_iter().enumerate() {
             assert_eq!(bytes, block);
             let due = (number as u64 + 1) * block as u64 * 1000 / 156_250;
             assert!(
-                (due..=due + 2).contains(&at),
+                (due..=due + 10).contains(&at),
                 "{way}: block {number} at {at} ms, due at {due} ms"
             );
         }
