@@ -49,6 +49,9 @@ enum Command {
         /// The program to measure, instead of target/release/tidegate
         #[arg(long)]
         program: Option<PathBuf>,
+        /// Measure this part alone
+        #[arg(long)]
+        only: Option<server::Part>,
     },
     /// Run a command on one core and print what it used (the benchmark calls itself so)
     #[command(hide = true)]
@@ -172,10 +175,10 @@ fn main() -> Result<()> {
         }
         return Ok(());
     }
-    if let Some(Command::Server { program }) = command {
+    if let Some(Command::Server { program, only }) = command {
         let mut figures = Figures::default();
         let program = program.unwrap_or_else(capture::tidegate);
-        server::measure(&program, options.rounds, &mut figures)?;
+        server::measure(&program, only, options.rounds, &mut figures)?;
         if options.record {
             let path = record::write("server", options.rounds, &figures.0)?;
             eprintln!("written to {}", path.display());

@@ -29,6 +29,17 @@ const SLOW: usize = 500;
 /// Connections one after the other.
 const CONNECTS: usize = 1_000;
 
+/// A part of the measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Objects that are not paced
+    Fetch,
+    /// Memory of connections
+    Memory,
+    /// Viewers that are paced
+    Paced,
+}
+
 /// A server and its settings.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -416,8 +427,14 @@ fn note(found: &mut Found, name: String, unit: &'static str, value: f64) {
     }
 }
 
-/// Measures all servers in turn, as often as there are rounds.
-pub fn measure(program: &Path, rounds: usize, figures: &mut Figures) -> Result<()> {
+/// Measures all servers in turn, as often as there are rounds. `only`: this part alone.
+pub fn measure(
+    program: &Path,
+    only: Option<Part>,
+    rounds: usize,
+    figures: &mut Figures,
+) -> Result<()> {
+    let wanted = |part| only.is_none_or(|only| only == part);
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     let folder = files(program)?;
@@ -425,6 +442,9 @@ pub fn measure(program: &Path, rounds: usize, figures: &mut Figures) -> Result<(
     for round in 1..=rounds {
         for kind in [Kind::Nginx, Kind::Tidegate("none"), Kind::Caddy, Kind::H2o] {
             eprintln!("round {round}: {}", kind.name());
+            if only == Some(Part::Paced) {
+                continue;
+            }
             if matches!(kind, Kind::Caddy | Kind::H2o) && !is_installed(&kind.name()) {
                 eprintln!("{} is missing (apt-get install {0}): left out", kind.name());
                 continue;
@@ -432,32 +452,38 @@ pub fn measure(program: &Path, rounds: usize, figures: &mut Figures) -> Result<(
             let mut add = |what, unit, value| {
                 note(&mut found, format!("{}.{what}", kind.name()), unit, value);
             };
-            let server = Server::start(kind, program, &folder)?;
-            let began = Instant::now();
-            for _ in 0..CONNECTS {
-                drop(TcpStream::connect(server.address)?);
+            if wanted(Part::Fetch) {
+                let server = Server::start(kind, program, &folder)?;
+                let began = Instant::now();
+                for _ in 0..CONNECTS {
+                    drop(TcpStream::connect(server.address)?);
+                }
+                add("connects", "s", began.elapsed().as_secs_f64());
+                let (rate, cpu) = fetch(&server, "/1m.bin", 1 << 20)?;
+                add("1MiB.rate", "objects/s", rate);
+                add("1MiB.cpu", "us", cpu);
+                let (rate, cpu) = fetch(&server, "/1k.bin", 1000)?;
+                add("1kB.rate", "objects/s", rate);
+                add("1kB.cpu", "us", cpu);
             }
-            add("connects", "s", began.elapsed().as_secs_f64());
-            let (rate, cpu) = fetch(&server, "/1m.bin", 1 << 20)?;
-            add("1MiB.rate", "objects/s", rate);
-            add("1MiB.cpu", "us", cpu);
-            let (rate, cpu) = fetch(&server, "/1k.bin", 1000)?;
-            add("1kB.rate", "objects/s", rate);
-            add("1kB.cpu", "us", cpu);
-            drop(server);
-            let server = Server::start(kind, program, &folder)?;
-            let (each, _) = hold(&server, IDLE, || Ok(TcpStream::connect(server.address)?))?;
-            add("silent.memory", "bytes", each);
-            let (each, left) = hold(&server, IDLE, || {
-                let mut socket = ask(server.address, "/1k.bin")?;
-                answer(&mut socket, &mut vec![0; 128 << 10], 1000)?;
-                Ok(socket)
-            })?;
-            add("idle.memory", "bytes", each);
-            add("idle.stays", "bytes", left);
-            let (each, left) = hold(&server, SLOW, || ask(server.address, "/large.bin"))?;
-            add("slow.memory", "bytes", each);
-            add("slow.stays", "bytes", left);
+            if wanted(Part::Memory) {
+                let server = Server::start(kind, program, &folder)?;
+                let (each, _) = hold(&server, IDLE, || Ok(TcpStream::connect(server.address)?))?;
+                add("silent.memory", "bytes", each);
+                let (each, left) = hold(&server, IDLE, || {
+                    let mut socket = ask(server.address, "/1k.bin")?;
+                    answer(&mut socket, &mut vec![0; 128 << 10], 1000)?;
+                    Ok(socket)
+                })?;
+                add("idle.memory", "bytes", each);
+                add("idle.stays", "bytes", left);
+                let (each, left) = hold(&server, SLOW, || ask(server.address, "/large.bin"))?;
+                add("slow.memory", "bytes", each);
+                add("slow.stays", "bytes", left);
+            }
+        }
+        if !wanted(Part::Paced) {
+            continue;
         }
         let ways = ["trickle", "application-64k", "max-pacing-rate"];
         let ways = ways.map(Kind::Tidegate);

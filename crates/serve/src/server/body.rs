@@ -5,19 +5,23 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::Version;
-use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, Credit};
 use super::disk;
+use super::hole;
 use super::pace::Pace;
+use super::payload::Payload;
 use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
-use tidegate_pace::{Phase, Ready, Writer};
+use super::tick;
+use tidegate_pace::{Hold, Phase, Ready, Writer};
 
 /// Bytes that are read and written at once; no block is larger.
 const BLOCK: usize = disk::BLOCK;
@@ -26,6 +30,11 @@ const SLOW_BLOCK: usize = 16 << 10;
 /// The same for a stream of HTTP/2 or HTTP/3, because a connection has many streams. Paced blocks are larger if the way to
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
+
+/// For how long it is known what holds a socket, in nanoseconds.
+const FRESH: u64 = 1_000_000;
+/// Fewer bytes are copied, which takes one system call less than to let the kernel move them.
+const LEAST_PART: u64 = 8 << 10;
 
 /// The body of a response; when it is dropped, the response is over.
 #[derive(Debug)]
@@ -38,11 +47,12 @@ pub(super) struct Answer {
     sent: u64,
 }
 
-/// Bytes of a body on their way to the socket. The writer calls `advance`, so the connection can tell them from other bytes.
+/// The next bytes of a body.
 #[derive(Debug)]
-pub(super) struct Payload {
-    bytes: Bytes,
-    connection: Arc<Connection>,
+enum Piece {
+    Bytes(Bytes),
+    /// This many of the file, which the kernel moves.
+    Part(usize),
 }
 
 #[derive(Debug)]
@@ -70,7 +80,11 @@ struct Video {
     /// Bytes that were read, but not handed on yet.
     ready: Bytes,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// Whether the next block is not due yet.
+    waits: bool,
     waiting: Pin<Box<Sleep>>,
+    /// What held the socket, and when the kernel said so, in nanoseconds of the connection.
+    held: Option<(u64, Option<Hold>)>,
 }
 
 impl Answer {
@@ -112,6 +126,8 @@ impl Answer {
             is_stream: request.version >= Version::HTTP_2,
             ready: Bytes::new(),
             reading: None,
+            waits: false,
+            held: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
         };
         Self {
@@ -133,20 +149,25 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Payload>>>> {
         let this = self.get_mut();
-        let bytes = match &mut this.content {
-            Content::Bytes(bytes) => std::mem::take(bytes),
+        let piece = match &mut this.content {
+            Content::Bytes(bytes) => Piece::Bytes(std::mem::take(bytes)),
             Content::Video(video) => match ready!(video.poll(cx, &this.connection, this.number)) {
-                Ok(bytes) => bytes,
+                Ok(piece) => piece,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             },
         };
-        if bytes.is_empty() {
+        let length = piece.length();
+        if length == 0 {
             return Poll::Ready(None);
         }
-        this.sent += bytes.len() as u64;
-        this.connection.handed(this.number, bytes.len());
+        this.sent += length as u64;
+        this.connection.handed(this.number, length);
         let connection = Arc::clone(&this.connection);
-        Poll::Ready(Some(Ok(Frame::data(Payload { bytes, connection }))))
+        let payload = match piece {
+            Piece::Bytes(bytes) => Payload::bytes(bytes, connection),
+            Piece::Part(_) => Payload::hole(length, connection),
+        };
+        Poll::Ready(Some(Ok(Frame::data(payload))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -161,25 +182,11 @@ impl Body for Answer {
     }
 }
 
-impl Buf for Payload {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
-        self.connection.delivered(count);
-    }
-}
-
-impl Drop for Payload {
-    fn drop(&mut self) {
-        if !self.bytes.is_empty() {
-            self.connection.discarded(self.bytes.len());
+impl Piece {
+    fn length(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Part(length) => *length,
         }
     }
 }
@@ -191,41 +198,89 @@ impl Video {
         cx: &mut Context<'_>,
         connection: &Connection,
         number: u64,
-    ) -> Poll<io::Result<Bytes>> {
+    ) -> Poll<io::Result<Piece>> {
         if self.left == 0 {
-            return Poll::Ready(Ok(Bytes::new()));
+            return Poll::Ready(Ok(Piece::Bytes(Bytes::new())));
         }
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
             connection.throttle(number, &self.writer);
         }
-        let hold = if self.throttled {
-            connection.hold()
-        } else {
-            None
-        };
+        if self.waits {
+            ready!(self.waiting.as_mut().poll(cx));
+            self.waits = false;
+        }
         let now = connection.now();
-        let allowed = match self.writer.ready(now, hold) {
+        let hold = self.hold(connection, now);
+        let (allowed, paced) = match self.writer.ready(now, hold) {
             Ready::Write(bytes) => {
                 let paced = self.throttled && bytes < u64::MAX;
+                (bytes.min(self.left), paced)
+            }
+            Ready::Wait(nanos) => {
+                let until = connection.at(now.saturating_add(nanos));
+                let until = tick::at(until, Duration::from_nanos(nanos));
+                ready!(self.wait(cx, connection, number, until));
+                // Not before the next turn, so that a clock that stands still does not cause an
+                // endless loop.
+                self.waits = false;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        };
+        let piece = match self.part(connection, allowed, paced) {
+            Some(piece) => piece,
+            None => {
                 let most = match self.is_stream {
                     _ if paced => BLOCK,
                     true => STREAM_BLOCK,
                     false => connection.room().clamp(SLOW_BLOCK, BLOCK),
                 };
-                bytes.min(self.left).min(most as u64) as usize
-            }
-            Ready::Wait(nanos) => {
-                let until = connection.at(now.saturating_add(nanos));
-                ready!(self.wait(cx, connection, number, until));
-                // Not before the next turn, so that a clock that stands still does not cause an
-                // endless loop.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+                let block = allowed.min(most as u64) as usize;
+                Piece::Bytes(ready!(self.read(cx, block))?)
             }
         };
-        // A block is written at once, so it must be complete.
-        while self.ready.len() < allowed {
+        let length = piece.length() as u64;
+        self.left -= length;
+        self.credit = self.credit.saturating_sub(length);
+        let wrote = tidegate_limiter::Bytes::new(length);
+        self.writer.wrote(wrote, connection.now());
+        if self.throttled {
+            connection.sent_throttled(piece.length());
+        }
+        Poll::Ready(Ok(piece))
+    }
+
+    /// The next bytes, at most this many, if the kernel can move them from memory to the socket. A paced block must be complete.
+    fn part(&mut self, connection: &Connection, allowed: u64, paced: bool) -> Option<Piece> {
+        let parts = connection.parts().filter(|_| !self.is_stream)?;
+        // What was read already must be sent first.
+        let is_next = self.reading.is_none() && self.ready.is_empty();
+        if allowed < LEAST_PART || !is_next {
+            return None;
+        }
+        let block = BLOCK as u64;
+        let most = match paced || allowed <= block {
+            true => allowed.min(block),
+            // The response ends with a block, so that it is logged when its client has nearly all of it.
+            false => allowed
+                .min(hole::LONGEST as u64)
+                .min(self.left - block)
+                .max(block),
+        } as usize;
+        let offset = self.unread.start;
+        let length = disk::in_memory(&self.file, offset, most);
+        if length == 0 || paced && length < most {
+            return None;
+        }
+        parts.push(Arc::clone(&self.file), offset, length);
+        self.unread.start += length as u64;
+        Some(Piece::Part(length))
+    }
+
+    /// The next bytes, this many. A block is written at once, so it must be complete.
+    fn read(&mut self, cx: &mut Context<'_>, block: usize) -> Poll<io::Result<Bytes>> {
+        while self.ready.len() < block {
             let read = match &mut self.reading {
                 Some(reading) => {
                     let read = ready!(Pin::new(reading).poll(cx));
@@ -233,7 +288,7 @@ impl Video {
                     read.map_err(io::Error::other)??
                 }
                 None => {
-                    let (offset, missing) = (self.unread.start, allowed - self.ready.len());
+                    let (offset, missing) = (self.unread.start, block - self.ready.len());
                     let Some(read) = disk::read_now(&self.file, offset, missing) else {
                         self.read_ahead(missing);
                         continue;
@@ -242,8 +297,7 @@ impl Video {
                 }
             };
             if read.is_empty() {
-                let cut = "the file became shorter while it was sent";
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, cut)));
+                return Poll::Ready(Err(disk::shortened()));
             }
             self.unread.start += read.len() as u64;
             self.ready = if self.ready.is_empty() {
@@ -252,15 +306,19 @@ impl Video {
                 [&self.ready[..], &read].concat().into()
             };
         }
-        let bytes = self.ready.split_to(allowed.min(self.ready.len()));
-        self.left -= bytes.len() as u64;
-        self.credit = self.credit.saturating_sub(bytes.len() as u64);
-        let wrote = tidegate_limiter::Bytes::new(bytes.len() as u64);
-        self.writer.wrote(wrote, connection.now());
-        if self.throttled {
-            connection.sent_throttled(bytes.len());
+        Poll::Ready(Ok(self.ready.split_to(block.min(self.ready.len()))))
+    }
+
+    /// What holds the socket. The kernel is asked once for a block, which is written and followed by the next question at the same time.
+    fn hold(&mut self, connection: &Connection, now: u64) -> Option<Hold> {
+        if !self.throttled {
+            return None;
         }
-        Poll::Ready(Ok(bytes))
+        let (_, hold) = match self.held {
+            Some((at, hold)) if now.saturating_sub(at) < FRESH => (at, hold),
+            _ => *self.held.insert((now, connection.hold())),
+        };
+        hold
     }
 
     /// Waits for a time.
@@ -275,6 +333,7 @@ impl Video {
             self.waiting.as_mut().reset(until);
             connection.busy_until(number, until);
         }
+        self.waits = true;
         self.waiting.as_mut().poll(cx)
     }
 
@@ -296,12 +355,20 @@ impl Drop for Answer {
     fn drop(&mut self) {
         let sent = self.is_end_stream();
         self.connection.end(self.number, sent);
+        let unsent = match (&self.content, self.connection.parts()) {
+            (Content::Video(_), Some(parts)) if !sent => parts.unsent().min(self.sent),
+            _ => 0,
+        };
         if let Content::Video(video) = &self.content {
-            let next = video.unread.end - video.left;
-            self.connection.give_back(video.owner, next, video.credit);
+            let next = video.unread.end - video.left - unsent;
+            let credit = match video.throttled {
+                true => video.credit,
+                false => video.credit.saturating_add(unsent),
+            };
+            self.connection.give_back(video.owner, next, credit);
         }
         if let Some(request) = self.request.take() {
-            self.connection.log_request(&request, self.sent);
+            self.connection.log_request(&request, self.sent - unsent);
         }
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
+use super::hole::Parts;
 use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
@@ -43,6 +44,7 @@ pub(super) struct Connection {
     transport: Transport,
     accepted: SystemTime,
     progress: Progress,
+    parts: Option<Parts>,
     changing: Mutex<Changing>,
 }
 
@@ -80,6 +82,7 @@ impl Connection {
             group,
             accepted: SystemTime::now(),
             progress: Progress::new(),
+            parts: None,
             changing: Mutex::new(Changing {
                 responses: Responses::new(),
                 rate: SocketRate::new(),
@@ -89,6 +92,19 @@ impl Connection {
             transport,
             shared,
         }
+    }
+
+    /// The same, whose bytes go into a socket as they are: the kernel may move parts of files into it.
+    pub fn with_parts(self) -> Self {
+        Self {
+            parts: Some(Parts::default()),
+            ..self
+        }
+    }
+
+    /// The parts of files that the kernel is to send, if it may.
+    pub fn parts(&self) -> Option<&Parts> {
+        self.parts.as_ref()
     }
 
     pub fn group(&self) -> &Group {

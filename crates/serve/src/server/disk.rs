@@ -16,6 +16,19 @@ use crate::media::Source;
 pub(super) const BLOCK: usize = 64 << 10;
 /// Buffers that a thread keeps for the next reads.
 const KEPT: usize = 8;
+/// Of the bytes that should be in memory, one in this number is looked at. The kernel reads 128 KiB or more ahead, and what it reads together
+/// mostly leaves memory together.
+const STRIDE: usize = 64 << 10;
+
+/// A file has fewer bytes than when it was opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the file became shorter while it was sent")]
+pub(super) struct Shortened;
+
+/// The error for it.
+pub(super) fn shortened() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, Shortened)
+}
 
 /// Whether an answer may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +100,21 @@ fn at_once(file: &File, offset: u64, buffer: &mut [u8]) -> Option<usize> {
     }
 }
 
+/// How many of a file's bytes from an offset on are in memory, as far as one in [`STRIDE`] tells. Only `count` bytes are looked at. None are also if
+/// the file system cannot tell, or the file ends before.
+pub(super) fn in_memory(file: &File, offset: u64, count: usize) -> usize {
+    let is = |at: usize| at_once(file, offset + at as u64, &mut [0]) == Some(1);
+    let mut known = 0;
+    while known < count {
+        let next = count.min(known + STRIDE);
+        if !is(next - 1) {
+            break;
+        }
+        known = next;
+    }
+    known
+}
+
 /// This number of bytes, or fewer at the end of the file, read by a thread that may wait for the disk.
 pub(super) fn read(file: Arc<File>, offset: u64, count: usize) -> JoinHandle<io::Result<Bytes>> {
     tokio::task::spawn_blocking(move || {
@@ -122,5 +150,25 @@ mod tests {
         // Buffers that are used again have what was read last.
         drop(first);
         is(read_now(&file, 5, 50_000), 5, 50_005);
+    }
+
+    #[test]
+    fn what_is_in_memory_is_known_by_pieces() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 300_000]).unwrap();
+        if in_memory(&file, 0, 1) == 0 {
+            // The file system of temporary files cannot tell.
+            return;
+        }
+        assert_eq!(in_memory(&file, 0, 300_000), 300_000);
+        assert_eq!(in_memory(&file, 299_999, 1), 1);
+        assert_eq!(in_memory(&file, 7, 0), 0);
+        // The file ends before.
+        assert_eq!(in_memory(&file, 0, 300_001), 4 * STRIDE);
+        assert_eq!(in_memory(&file, 300_000, 10), 0);
+        file.sync_all().unwrap();
+        let from = 2 * STRIDE as u64;
+        rustix::fs::fadvise(&file, from, None, rustix::fs::Advice::DontNeed).unwrap();
+        assert!(in_memory(&file, 0, 300_000) < 300_000);
     }
 }

@@ -325,10 +325,16 @@ impl Admission {
             return self.shared.metrics.refused("accept");
         };
         let socket = Arc::new(socket);
-        let connection = prepare(&self.shared, self.number, group, &socket, peer);
-        self.number += 1;
         let tls = self.tls.as_ref().filter(|_| secure);
         let (tls, order) = (tls.map(Certificate::acceptor), self.order.clone());
+        let connection = prepare(&self.shared, self.number, group, &socket, peer);
+        // TLS must see the bytes that it encrypts.
+        let connection = match tls {
+            Some(_) => connection,
+            None => connection.with_parts(),
+        };
+        let connection = Arc::new(connection);
+        self.number += 1;
         let serving = async move {
             let _slot = slot;
             let mut counted = Counted::new(connection);
@@ -361,16 +367,10 @@ fn prepare(
     group: usize,
     socket: &Arc<TcpStream>,
     peer: SocketAddr,
-) -> Arc<Connection> {
+) -> Connection {
     // These fail if the client has left already. The first read will show that.
     let _ = socket.set_nodelay(true);
     let _ = socket2::SockRef::from(&**socket).set_tcp_notsent_lowat(NOT_SENT);
     let transport = Transport::Tcp(Arc::clone(socket));
-    Arc::new(Connection::new(
-        shared.clone(),
-        number,
-        group,
-        transport,
-        peer,
-    ))
+    Connection::new(shared.clone(), number, group, transport, peer)
 }

@@ -13,6 +13,7 @@ mod disk;
 mod error;
 mod files;
 mod handler;
+mod hole;
 #[cfg(feature = "http3")]
 mod http3;
 #[cfg(not(feature = "http3"))]
@@ -28,6 +29,7 @@ mod metrics_page;
 mod mime;
 mod pace;
 mod patience;
+mod payload;
 mod privileges;
 #[cfg(feature = "http3")]
 mod quic;
@@ -43,6 +45,7 @@ mod slots;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod tls;
 mod transport;
 mod viewer;

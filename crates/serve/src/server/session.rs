@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::Connection;
+use super::disk::Shortened;
 use super::handler::{self, Entrance};
 use super::memory;
 use super::patience::{Patience, Verdict};
@@ -274,6 +275,9 @@ fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         let left = if let Some(error) = error.downcast_ref::<io::Error>() {
+            if error.get_ref().is_some_and(|error| error.is::<Shortened>()) {
+                return "file shortened";
+            }
             use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
             let gone = [
                 BrokenPipe,

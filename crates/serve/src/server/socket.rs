@@ -5,10 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::connection::Connection;
+use super::hole::{self, Taken};
 
 /// Reads and writes a connection's socket, and reports it to the connection.
 #[derive(Debug)]
@@ -39,25 +41,38 @@ impl AsyncRead for Watched {
 }
 
 impl Watched {
-    fn write(
-        &self,
-        cx: &mut Context<'_>,
-        offered: usize,
-        mut write: impl FnMut() -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.socket.poll_write_ready(cx))?;
-            match write() {
-                Ok(count) => {
-                    self.connection.wrote(count, offered);
-                    return Poll::Ready(Ok(count));
+    /// Writes all of these bytes, and parts of files in place of holes, as far as the socket takes them at once. `count` grows by what it
+    /// takes, also before an error. That is `WouldBlock` if it does not take all.
+    fn put(&self, bytes: &[IoSlice<'_>], count: &mut usize) -> io::Result<()> {
+        let mut rest = bytes;
+        while let [first, others @ ..] = rest {
+            let taken = if hole::is(first) {
+                rest = others;
+                let parts = self.connection.parts();
+                let parts = parts.ok_or_else(|| io::Error::other("a hole cannot be sent here"))?;
+                parts.send(&self.socket, first, count)?
+            } else {
+                let end = rest.iter().position(|slice| hole::is(slice));
+                let (plain, after) = rest.split_at(end.unwrap_or(rest.len()));
+                rest = after;
+                // The header of a response leaves in one packet with what follows.
+                let flags = match after.is_empty() {
+                    true => 0,
+                    false => libc::MSG_MORE,
+                };
+                let socket = SockRef::from(&*self.socket);
+                let taken = socket.send_vectored_with_flags(plain, flags | libc::MSG_NOSIGNAL)?;
+                *count += taken;
+                match taken < plain.iter().map(|slice| slice.len()).sum() {
+                    true => Taken::Full,
+                    false => Taken::All,
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.connection.wrote(0, offered);
-                }
-                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if taken == Taken::Full {
+                return Err(io::ErrorKind::WouldBlock.into());
             }
         }
+        Ok(())
     }
 }
 
@@ -67,7 +82,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.write(cx, bytes.len(), || self.socket.try_write(bytes))
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -76,7 +91,23 @@ impl AsyncWrite for Watched {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = bytes.iter().map(|slice| slice.len()).sum();
-        self.write(cx, offered, || self.socket.try_write_vectored(bytes))
+        loop {
+            ready!(self.socket.poll_write_ready(cx))?;
+            let mut count = 0;
+            // The runtime learns from `WouldBlock` that the socket is full, without another write that fails.
+            let put = || self.put(bytes, &mut count);
+            let result = self.socket.try_io(Interest::WRITABLE, put);
+            match result {
+                Err(error) if count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                // If there is another error, the next write meets it again.
+                _ => self.connection.wrote(count, offered),
+            }
+            if count > 0 || result.is_ok() {
+                return Poll::Ready(Ok(count));
+            }
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -88,7 +119,7 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shutdown = socket2::SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write);
+        let shutdown = SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write);
         match shutdown {
             // The client was faster.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),

@@ -1,6 +1,7 @@
 //! The server over loopback. All requests are small, so that the tests take little time.
 
 mod adaptive;
+mod holes;
 mod hostile;
 #[cfg(feature = "http3")]
 mod http3;

@@ -13,9 +13,9 @@ use hyper::{Request, Response};
 use tokio::time::timeout;
 
 use super::bounded::{Bounded, Counted};
-use crate::server::body::Payload;
 use crate::server::connection::Connection;
 use crate::server::handler::{self, Entrance};
+use crate::server::payload::Payload;
 
 type Resolver = RequestResolver<Bounded, Payload>;
 type Stream = RequestStream<Counted<h3_quinn::BidiStream<Payload>>, Payload>;

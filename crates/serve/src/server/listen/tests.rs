@@ -14,7 +14,13 @@ async fn connections_whose_task_panics_are_counted_as_ended() {
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
     let (socket, peer) = listener.accept().await.unwrap();
-    let counted = Counted::new(prepare(&server.shared, 0, 0, &Arc::new(socket), peer));
+    let counted = Counted::new(Arc::new(prepare(
+        &server.shared,
+        0,
+        0,
+        &Arc::new(socket),
+        peer,
+    )));
     let open = |count| format!("connections_open {count}\n");
     assert!(server.shared.metrics.text().contains(&open(1)));
     let task = tokio::spawn(async move {
