@@ -37,6 +37,7 @@ mod shell;
 mod succession;
 mod summary;
 mod table;
+mod transfers;
 #[cfg(feature = "web")]
 mod web;
 

@@ -15,7 +15,7 @@ use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
 use crate::input::Input;
-use crate::summary::Transfers;
+use crate::transfers::Transfers;
 
 /// Rows in a batch. Batches are sorted: this is enough to show a usual capture in the order of its
 /// flows, and takes little memory.

@@ -22,6 +22,17 @@ const BUSY: f64 = 1.15;
 /// Trains of packets that such a capacity rests on.
 const TRAINS: usize = 8;
 
+/// A second, in nanoseconds.
+const SECOND: Nanos = 1_000_000_000;
+
+/// Whether nothing can be said, since all packets have the same time, or times are whole seconds.
+pub(super) fn is_timeless(summary: &TransferSummary) -> bool {
+    let metrics = &summary.metrics;
+    let whole = |time: Nanos| time.is_multiple_of(SECOND);
+    let untimed = whole(metrics.first_sent) && whole(metrics.duration);
+    metrics.data_packets > 1 && (metrics.duration == 0 || untimed)
+}
+
 /// Time in which the sender's packets say that it was held back, and not by the network.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Held {

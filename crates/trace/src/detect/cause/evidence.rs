@@ -4,12 +4,11 @@ mod against;
 
 use std::borrow::Cow;
 
-use super::course::Course;
+use super::course::{Course, is_timeless};
 use super::interval::Interval;
 use super::limiter::{Limiter, Losses, Mechanism};
 use super::managed::Managed;
 use super::shift::Shift;
-use super::verdict::is_timeless;
 use crate::annotate::{Layer, TransferSummary};
 use crate::detect::{About, AqmKind, Basis, Cause, Clue, Details, Judgement, RuledOut};
 

@@ -1,6 +1,6 @@
 //! The verdict on a transfer: its losses, its delay and its course taken together.
 
-use super::course::{Course, Held};
+use super::course::{Course, Held, is_timeless};
 use super::departures;
 use super::evidence::Findings;
 use super::limiter::{Limiter, Losses};
@@ -9,14 +9,11 @@ use super::receiver::Seen;
 use super::shift::Shift;
 use crate::annotate::{Layer, TransferSummary, Vantage};
 use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, QueueKind, Share};
-use crate::read::Nanos;
 
 /// From this share of losses on, a policer slows a sender down for all of the time.
 const MANY: f64 = 0.05;
 /// With fewer data packets all went out in the first round trips.
 const FEW_PACKETS: u64 = 11;
-/// A second, in nanoseconds.
-const SECOND: Nanos = 1_000_000_000;
 
 /// Judges a transfer, given the path's round-trip time in seconds, the time in which the sender was held back, what explains its
 /// losses, and how the capture shows when they came; the first and the third from packets of up to a basis.
@@ -140,14 +137,6 @@ pub(super) fn judge(
         shift: shift.copied(),
     };
     judgement.with_details(findings)
-}
-
-/// Whether nothing can be said, since all packets have the same time, or times are whole seconds.
-pub(super) fn is_timeless(summary: &TransferSummary) -> bool {
-    let metrics = &summary.metrics;
-    let whole = |time: Nanos| time.is_multiple_of(SECOND);
-    let untimed = whole(metrics.first_sent) && whole(metrics.duration);
-    metrics.data_packets > 1 && (metrics.duration == 0 || untimed)
 }
 
 /// Whether the path's round-trip time, in seconds, is the transfer's least.
