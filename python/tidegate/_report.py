@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def report(
     """Sums up a dataset of `tidegate detect --dataset`.
 
     `since` and `until` bound the dates, such as "2026-11-22"; both days count. Of groups with fewer than `least_clients`
-    clients only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
+    clients (1 or more) only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
 
     `detector_errors` says how often the detector errs. By default, it is what was measured of the detector `tidegate` where the server
     sends. Nothing was measured of others, so that the columns `prevalence…` are missing without `detector_errors`.
@@ -99,6 +100,11 @@ def report(
     """
     import polars as pl
 
+    for name, day in (("since", since), ("until", until)):
+        if day is not None and date.fromisoformat(day).isoformat() != day:
+            raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
+    if least_clients < 1:
+        raise ValueError("least_clients is 1 or more")
     rows = rows_of(dataset)
     if since is not None:
         rows = rows.where(pl.col("date") >= since)

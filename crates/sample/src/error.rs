@@ -36,6 +36,9 @@ pub enum SampleError {
     /// There is no such interface.
     #[error("there is no interface {0} here. `ip link` lists the interfaces")]
     NoInterface(String),
+    /// The interface was there before.
+    #[error("the interface {0} went away")]
+    Gone(String),
     /// Its frames cannot be read.
     #[error(
         "the interface {0} has link layer {1}, which cannot be sampled: take an Ethernet, loopback or TUN interface"

@@ -16,7 +16,7 @@ use crate::filter;
 use crate::load::Fill;
 use crate::packet::Packet;
 use crate::records::Records;
-use crate::sys::Shared;
+use crate::sys::{Interface, Shared};
 
 /// How long packets wait in the ring, unless it fills: they do not wake this process.
 const WAIT: Timespec = Timespec {
@@ -54,7 +54,7 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct Hook {
     /// Of packets that arrive, and of those that leave. The programs are there as long as these.
-    links: [OwnedFd; 2],
+    links: Vec<OwnedFd>,
     records: Records,
     counts: Shared,
     /// What was counted at the last look.
@@ -64,7 +64,11 @@ pub(crate) struct Hook {
 
 impl Hook {
     /// Links the programs of a loaded object to the interface.
-    pub(crate) fn open(object: &Object, interface: i32, ring: u32) -> Result<Self, SampleError> {
+    pub(crate) fn open(
+        object: &Object,
+        interface: &Interface,
+        ring: u32,
+    ) -> Result<Self, SampleError> {
         let kernel = |step: &'static str| SampleError::system(step);
         let map = |name| filter::map(object, name).map_err(kernel("find the filter's maps"));
         let records = Records::map(map("records")?, ring).map_err(kernel("map the ring"))?;
@@ -81,16 +85,19 @@ impl Hook {
             .map_err(|error| kernel("wait for the ring")(error.into()))?;
         let linked = |name, place| {
             let program = filter::program(object, name).map_err(kernel("find the filter"))?;
-            link(program.as_fd(), interface, place).map_err(|error| match error.raw_os_error() {
-                Some(libc::EINVAL) => SampleError::OldKernel,
-                _ => kernel("link the filter to traffic control")(error),
+            link(program.as_fd(), interface.index, place).map_err(|error| {
+                match error.raw_os_error() {
+                    Some(libc::EINVAL) => SampleError::OldKernel,
+                    _ => kernel("link the filter to traffic control")(error),
+                }
             })
         };
+        let mut links = vec![linked("arrives", libbpf_sys::BPF_TCX_INGRESS)?];
+        if !interface.is_loopback() {
+            links.push(linked("leaves", libbpf_sys::BPF_TCX_EGRESS)?);
+        }
         Ok(Self {
-            links: [
-                linked("arrives", libbpf_sys::BPF_TCX_INGRESS)?,
-                linked("leaves", libbpf_sys::BPF_TCX_EGRESS)?,
-            ],
+            links,
             records,
             counts,
             counted: [0; 2],
@@ -113,7 +120,7 @@ impl Hook {
         let there = is_linked(self.links[0].as_fd());
         match there.map_err(SampleError::system("ask for the interface"))? {
             true => Ok(()),
-            false => Err(SampleError::NoInterface(interface.to_owned())),
+            false => Err(SampleError::Gone(interface.to_owned())),
         }
     }
 

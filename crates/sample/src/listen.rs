@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::error::SampleError;
 use crate::load::Fill;
 use crate::packet::{self, Packet};
-use crate::sys::{PacketSocket, Ring};
+use crate::sys::{Interface, PacketSocket, Ring};
 
 /// How long to wait for packets before flags and times are looked at.
 const WAIT: Timespec = Timespec {
@@ -21,18 +21,18 @@ pub(crate) struct Listener {
     ring: Ring,
     /// The block that the kernel hands over next.
     next: usize,
-    mtu: u32,
+    interface: Interface,
 }
 
 impl Listener {
     /// Takes a socket that has a filter and this ring.
-    pub(crate) fn new(socket: PacketSocket, ring: Ring, mtu: u32) -> Self {
+    pub(crate) fn new(socket: PacketSocket, ring: Ring, interface: Interface) -> Self {
         let next = 0;
         Self {
             socket,
             ring,
             next,
-            mtu,
+            interface,
         }
     }
 
@@ -47,9 +47,25 @@ impl Listener {
         if ready[0].revents().contains(PollFlags::ERR) {
             let what = format!("the interface {interface}");
             let error = self.socket.error().map_err(SampleError::system(&*what))?;
-            return error.map_or(Ok(()), |error| Err(SampleError::system(what)(error)));
+            return match error {
+                // The kernel hands on packets again when the interface is up again.
+                Some(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                    self.is_there(interface)
+                }
+                Some(error) => Err(SampleError::system(what)(error)),
+                None => Ok(()),
+            };
         }
         Ok(())
+    }
+
+    fn is_there(&self, name: &str) -> Result<(), SampleError> {
+        let found = self.socket.interface(name);
+        let found = found.map_err(SampleError::system(format!("ask for {name}")))?;
+        match found.is_some_and(|found| found.index == self.interface.index) {
+            true => Ok(()),
+            false => Err(SampleError::Gone(name.to_owned())),
+        }
     }
 
     /// Packets that passed the filter, and how many of them were lost because the ring was full, since the last call.
@@ -75,7 +91,7 @@ impl Listener {
         let Some(block) = self.ring.block(self.next) else {
             return Ok(0);
         };
-        for packet in packet::packets(block, self.mtu) {
+        for packet in packet::packets(block, self.interface.mtu) {
             each(&packet)?;
         }
         self.ring.give_back(self.next);

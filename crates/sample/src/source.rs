@@ -59,19 +59,23 @@ impl Source {
                     .map_err(SampleError::system("find the filter"))?;
                 let attached = socket.filter(program.as_fd());
                 attached.map_err(SampleError::system("attach the filter"))?;
+                if interface.is_loopback() {
+                    let ignored = socket.ignore_outgoing();
+                    ignored.map_err(SampleError::system("leave out what leaves"))?;
+                }
                 let blocks = (options.ring / BLOCK as u64).clamp(2, 1 << 14) as u32;
                 let ring = socket.ring(blocks);
                 let ring = ring.map_err(SampleError::system("make the ring"))?;
                 let bound = socket.bind(interface.index);
                 bound.map_err(SampleError::system(format!("bind to {name}")))?;
-                let listener = Listener::new(socket, ring, interface.mtu);
+                let listener = Listener::new(socket, ring, interface);
                 (filter, Tap::Listener(listener))
             }
             Place::TrafficControl => {
                 // The kernel takes powers of two.
                 let ring = 1 << options.ring.clamp(1 << 20, 1 << 30).ilog2();
                 let (filter, object) = load(Code::Hook { ring })?;
-                let hook = Hook::open(&object, interface.index, ring)?;
+                let hook = Hook::open(&object, &interface, ring)?;
                 (filter, Tap::Hook(hook))
             }
         };

@@ -38,6 +38,13 @@ pub(crate) struct Interface {
     pub mtu: u32,
 }
 
+impl Interface {
+    /// Whether all that leaves arrives again. There packets are taken when they arrive, so that none is taken twice.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.link == libc::ARPHRD_LOOPBACK
+    }
+}
+
 /// A socket that receives nothing yet.
 #[derive(Debug)]
 pub(crate) struct PacketSocket(OwnedFd);
@@ -96,6 +103,13 @@ impl PacketSocket {
         // SAFETY: the kernel reads `size` bytes of the value, which lives through the call.
         checked(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value, size) })?;
         Ok(())
+    }
+
+    /// Packets that leave are not received.
+    pub(crate) fn ignore_outgoing(&self) -> io::Result<()> {
+        // PACKET_IGNORE_OUTGOING of <linux/if_packet.h>, since Linux 4.20.
+        const IGNORE_OUTGOING: c_int = 23;
+        self.set(libc::SOL_PACKET, IGNORE_OUTGOING, &1)
     }
 
     /// Only packets that the program accepts arrive, and as many of their bytes as it says.

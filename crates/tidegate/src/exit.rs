@@ -29,3 +29,31 @@ impl Exit {
         }
     }
 }
+
+/// An error and its causes on one line. Many errors name their cause themselves: it is not told twice.
+pub fn words(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        match (told.is_empty(), told.ends_with(&cause)) {
+            (true, _) => cause,
+            (false, true) => told,
+            (false, false) => format!("{told}: {cause}"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_its_error_names_is_told_once() {
+        let full = || io::Error::from_raw_os_error(28);
+        let twice = anyhow::Error::new(full()).context(format!("cannot write f: {}", full()));
+        assert_eq!(words(&twice), format!("cannot write f: {}", full()));
+        let once = anyhow::Error::new(full()).context("cannot write f");
+        assert_eq!(words(&once), words(&twice));
+    }
+}

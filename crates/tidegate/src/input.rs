@@ -105,7 +105,7 @@ impl Input {
     pub fn is_read_once(&self) -> bool {
         let path = |piece: &Self| {
             let path = piece.path.as_deref();
-            path.is_none_or(|path| path.exists() && !path.is_file())
+            path.is_none_or(|path| path.exists() && !path.is_file() && !path.is_dir())
         };
         self.pieces().iter().any(path)
     }

@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         // The reader closed the pipe: `tidegate detect … | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate: {error:#}");
+            eprintln!("tidegate: {}", exit::words(&error));
             ExitCode::from(Exit::of(&error) as u8)
         }
     }

@@ -20,15 +20,18 @@ pub struct Into {
         help_heading = "Dataset"
     )]
     pub asn: Vec<PathBuf>,
-    /// The share of all flows that the captures hold, such as 0.01; reports divide by it [default: as the captures of
+    /// The share of all flows that the captures hold, such as 1% or 0.01; reports divide by it [default: as the captures of
     /// `tidegate sample` say, and 1 for others]
     #[arg(long, value_name = "SHARE", requires = "dataset", value_parser = share, help_heading = "Dataset")]
     pub sampled: Option<f64>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err("a share is above 0 and at most 1, such as 0.01".to_owned()),
-    }
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(percent) => (percent.trim(), 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.parse().map(|number: f64| number / whole);
+    let share = share.ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "a share is above 0 and at most 1, such as 1% or 0.01".to_owned())
 }
