@@ -60,9 +60,8 @@ impl Listener {
     }
 
     fn is_there(&self, name: &str) -> Result<(), SampleError> {
-        let found = self.socket.interface(name);
-        let found = found.map_err(SampleError::system(format!("ask for {name}")))?;
-        match found.is_some_and(|found| found.index == self.interface.index) {
+        let there = self.socket.has(self.interface.index);
+        match there.map_err(SampleError::system(format!("ask for {name}")))? {
             true => Ok(()),
             false => Err(SampleError::Gone(name.to_owned())),
         }

@@ -97,6 +97,21 @@ impl PacketSocket {
         }))
     }
 
+    /// Whether there still is an interface with this number where the socket is.
+    pub(crate) fn has(&self, interface: i32) -> io::Result<bool> {
+        // SAFETY: all zeros are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_ifru.ifru_ifindex = interface;
+        // SAFETY: the request lives through the call, which reads the number and writes a name.
+        let asked =
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFNAME as _, &mut request) };
+        match checked(asked) {
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let size = size_of::<T>() as socklen_t;
         let value = ptr::from_ref(value).cast::<c_void>();

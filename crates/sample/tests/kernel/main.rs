@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod interfaces;
 mod tunnels;
 
 use std::collections::BTreeMap;

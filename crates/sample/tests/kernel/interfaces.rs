@@ -1,0 +1,77 @@
+//! Interfaces that are special: loopback, and those that go down for a while.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use tidegate_sample::{Options, Place};
+use tidegate_testbed::namespace::Namespace;
+use tidegate_trace::read::Capture;
+use tidegate_trace::wire::{Flags, decode};
+
+use crate::{Failure, at_both_places, choice, fetch, flows, namespace, pair, sampled, serve};
+
+at_both_places!(
+    packets_of_loopback_are_taken_once,
+    an_interface_that_was_down_is_sampled_again,
+);
+
+fn packets_of_loopback_are_taken_once(place: Place) -> Result<(), Failure> {
+    let Some(space) = namespace("packets_of_loopback_are_taken_once")? else {
+        return Ok(());
+    };
+    space.ip("link set lo up")?;
+    let folder = tempfile::tempdir()?;
+    let mut options = Options::new("lo", folder.path().join("out"), choice(1.0));
+    options.place = place;
+    let (files, _) = sampled(&space, options, || {
+        transfer(&space, &space, "127.0.0.1:4000")
+    });
+    let mut openings = 0;
+    for file in files {
+        let mut capture = Capture::new(File::open(file)?)?;
+        while let Some(frame) = capture.frame()? {
+            let packet = decode(&frame).expect("a TCP packet");
+            openings += u32::from(packet.flags.has(Flags::SYN));
+        }
+    }
+    assert_eq!(openings, 2, "a SYN and the answer");
+    Ok(())
+}
+
+fn an_interface_that_was_down_is_sampled_again(place: Place) -> Result<(), Failure> {
+    let Some((server, client)) = pair("an_interface_that_was_down_is_sampled_again")? else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let mut options = Options::new("inside", folder.path().join("out"), choice(1.0));
+    options.place = place;
+    let (files, _) = sampled(&server, options, || {
+        for port in [4000, 4001] {
+            transfer(&server, &client, &format!("192.0.2.1:{port}"));
+            server.ip("link set inside down").expect("down");
+            // Longer than the sampler waits for packets at a time.
+            thread::sleep(Duration::from_millis(600));
+            server.ip("link set inside up").expect("up");
+        }
+    });
+    let mut ports: Vec<u16> = flows(&files).keys().map(|(from, _)| from.port()).collect();
+    ports.retain(|port| *port < 5000);
+    assert_eq!(ports, [4000, 4001]);
+    Ok(())
+}
+
+/// A short connection to this address of the server.
+fn transfer(server: &Namespace, client: &Namespace, address: &str) {
+    let address: SocketAddr = address.parse().expect("an address");
+    let listener = server.enter(|| TcpListener::bind(address));
+    let listener = listener.expect("the namespace").expect("bound");
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, 1).expect("served"));
+        let all = client.enter(|| fetch(address, 100));
+        all.expect("the namespace").expect("fetched");
+    });
+    // The last packets are on their way.
+    thread::sleep(Duration::from_millis(300));
+}
