@@ -222,3 +222,9 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
     (tmp_path / "segments").mkdir()
     with pytest.raises(ValueError, match="no rows"):
         tidegate.report(tmp_path)
+
+
+@pytest.mark.parametrize("words", [{"since": "yesterday"}, {"until": "26.11.2026"}, {"since": "20261122"}, {"least_clients": 0}])
+def test_words_that_mean_nothing_are_refused(dataset: Path, words: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="2026-11-22|1 or more"):
+        tidegate.report(dataset, **words)

@@ -101,7 +101,7 @@ def report(
     import polars as pl
 
     for name, day in (("since", since), ("until", until)):
-        if day is not None and date.fromisoformat(day).isoformat() != day:
+        if day is not None and not _is_day(day):
             raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
     if least_clients < 1:
         raise ValueError("least_clients is 1 or more")
@@ -111,6 +111,13 @@ def report(
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
     return tables_of(rows, least_clients, detector_errors, None if playback is None else rows.playbacks(playback))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def tables_of(rows: Rows, least: int, errors: Tested | None, playbacks: Rows | None) -> Report:
