@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ladder } from "./ladder.mjs";
 import { open, programInOwnNetwork, target } from "./place.mjs";
-import { sites } from "./sites.mjs";
+import { madeSites, sites } from "./sites.mjs";
 import { Table } from "./table.mjs";
 import { videos } from "./video.mjs";
 import { pages } from "./web.mjs";
@@ -27,7 +27,7 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`Usage: node main.mjs [--smoke] [--only video|web] [--runs N] [--update]
 
-  --smoke   a minute: one limiter, one video, three pages; fails if anything does not work
+  --smoke   a minute: one limiter, one video, three made-up pages; fails if anything does not work
   --only    videos or web pages alone
   --runs    how often each video is played
   --senders, --rules, --downloads, --limiters  the cases, such as bbr,cubic or bola or policer,BC-PQP
@@ -38,20 +38,17 @@ if (values.help) {
 TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
   process.exit(0);
 }
+const { smoke, update } = values;
+const kept = join(target, smoke ? "browsers-smoke" : "browsers");
+mkdirSync(join(kept, "seen"), { recursive: true });
+const web = values.only === "video" ? undefined : smoke ? madeSites(kept) : sites(kept);
+// From here on there is no way to Debian's packages.
 const program = programInOwnNetwork("browsers");
 
-const { smoke, update } = values;
-const kept = join(target, "browsers");
-mkdirSync(join(kept, "seen"), { recursive: true });
 const length = smoke ? 16 : 40;
 const content = { video: "/nonexistent", sites: "/nonexistent" };
 if (values.only !== "web") content.video = ladder(kept, length);
-let list = [];
-if (values.only !== "video") {
-  const found = sites(kept);
-  content.sites = found.served;
-  list = smoke ? found.pages.slice(0, 3) : found.pages;
-}
+if (web) content.sites = web.served;
 const folder = mkdtempSync(join(tmpdir(), "tidegate-browsers-"));
 const place = await open(folder, content);
 /** Where what the browser saw is kept, since it takes real time. */
@@ -73,10 +70,13 @@ try {
     await videos({ ...common, length, senders, rules, runs: Number(values.runs) }, (row) => table.video(row));
     table.end(update);
   }
-  if (values.only !== "video") {
+  if (web) {
     const table = new Table("web");
     const downloads = smoke ? ["cubic"] : values.downloads.split(",");
-    await pages({ ...common, list, downloads }, (row) => table.web(row));
+    await pages({ ...common, list: web.pages, downloads }, (row) => {
+      if (smoke && row.failed) throw new Error(`${row.path}: ${row.failed}`);
+      table.web(row);
+    });
     table.end(update);
   }
 } finally {
