@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { figures } from "./figure.mjs";
 import { ladder } from "./ladder.mjs";
 import { open, programInOwnNetwork, target } from "./place.mjs";
 import { madeSites, sites } from "./sites.mjs";
@@ -33,7 +34,7 @@ if (values.help) {
   --senders, --rules, --downloads, --limiters  the cases, such as bbr,cubic or bola or policer,BC-PQP
   --again   take what the browser saw in an earlier run, where it is kept in target/browsers/seen, all its runs, and run the lab.
             With more --runs than before, only the others are played
-  --update  write the tables into measured-video.txt and measured-web.txt, beside this file
+  --update  write the tables into measured-video.txt and measured-web.txt, and the pictures of figure 9, beside this file
 
 TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
   process.exit(0);
@@ -69,6 +70,7 @@ try {
     const rules = smoke ? ["throughput"] : values.rules.split(",");
     await videos({ ...common, length, senders, rules, runs: Number(values.runs) }, (row) => table.video(row));
     table.end(update);
+    if (update) figures(table.rows);
   }
   if (web) {
     const table = new Table("web");
