@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { figures } from "./figure.mjs";
 import { ladder } from "./ladder.mjs";
 import { open, programInOwnNetwork, target } from "./place.mjs";
-import { sites } from "./sites.mjs";
+import { madeSites, sites } from "./sites.mjs";
 import { Table } from "./table.mjs";
 import { videos } from "./video.mjs";
 import { pages } from "./web.mjs";
@@ -27,31 +28,28 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`Usage: node main.mjs [--smoke] [--only video|web] [--runs N] [--update]
 
-  --smoke   a minute: one limiter, one video, three pages; fails if anything does not work
+  --smoke   a minute: one limiter, one video, three made-up pages; fails if anything does not work
   --only    videos or web pages alone
   --runs    how often each video is played
   --senders, --rules, --downloads, --limiters  the cases, such as bbr,cubic or bola or policer,BC-PQP
   --again   take what the browser saw in an earlier run, where it is kept in target/browsers/seen, all its runs, and run the lab.
             With more --runs than before, only the others are played
-  --update  write the tables into measured-video.txt and measured-web.txt, beside this file
+  --update  write the tables into measured-video.txt and measured-web.txt, and the pictures of figure 9, beside this file
 
 TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
   process.exit(0);
 }
+const { smoke, update } = values;
+const kept = join(target, smoke ? "browsers-smoke" : "browsers");
+mkdirSync(join(kept, "seen"), { recursive: true });
+const web = values.only === "video" ? undefined : smoke ? madeSites(kept) : sites(kept);
+// From here on there is no way to Debian's packages.
 const program = programInOwnNetwork("browsers");
 
-const { smoke, update } = values;
-const kept = join(target, "browsers");
-mkdirSync(join(kept, "seen"), { recursive: true });
 const length = smoke ? 16 : 40;
 const content = { video: "/nonexistent", sites: "/nonexistent" };
 if (values.only !== "web") content.video = ladder(kept, length);
-let list = [];
-if (values.only !== "video") {
-  const found = sites(kept);
-  content.sites = found.served;
-  list = smoke ? found.pages.slice(0, 3) : found.pages;
-}
+if (web) content.sites = web.served;
 const folder = mkdtempSync(join(tmpdir(), "tidegate-browsers-"));
 const place = await open(folder, content);
 /** Where what the browser saw is kept, since it takes real time. */
@@ -72,11 +70,15 @@ try {
     const rules = smoke ? ["throughput"] : values.rules.split(",");
     await videos({ ...common, length, senders, rules, runs: Number(values.runs) }, (row) => table.video(row));
     table.end(update);
+    if (update) figures(table.rows);
   }
-  if (values.only !== "video") {
+  if (web) {
     const table = new Table("web");
     const downloads = smoke ? ["cubic"] : values.downloads.split(",");
-    await pages({ ...common, list, downloads }, (row) => table.web(row));
+    await pages({ ...common, list: web.pages, downloads }, (row) => {
+      if (smoke && row.failed) throw new Error(`${row.path}: ${row.failed}`);
+      table.web(row);
+    });
     table.end(update);
   }
 } finally {

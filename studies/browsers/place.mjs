@@ -28,8 +28,9 @@ export function programInOwnNetwork(study) {
   return program;
 }
 
-/** The server's address. */
+/** The server's address, and the port of nginx. */
 export const SERVER = "192.0.2.1";
+const HTTPS = 443;
 
 /** Runs a program to its end. */
 export function run(program, ...words) {
@@ -71,7 +72,7 @@ http {
   gzip on;
   gzip_types text/css application/javascript image/svg+xml;
   server {
-    listen 443 ssl http2;
+    listen ${HTTPS} ssl http2;
     ssl_certificate ${folder}/cert.pem;
     ssl_certificate_key ${folder}/key.pem;
     location /video/ { alias ${video}/; add_header Access-Control-Allow-Origin *; }
@@ -100,6 +101,10 @@ export async function open(folder, content) {
   inside("ip link set lo up");
   inside("ip link set eth0 up");
   inside(`ip address add ${SERVER}/24 dev eth0`);
+  // nginx's connections have routes of their own, so that their congestion control can be chosen. All others begin with CUBIC: a connection
+  // that began with BBR, which may be this machine's default, is paced for good, also after iperf3 has chosen CUBIC for it.
+  inside(`ip rule add sport ${HTTPS} lookup ${HTTPS}`);
+  inside("ip route replace 192.0.2.0/24 dev eth0 congctl cubic");
   // As servers of video have it. Connections learn nothing from earlier ones.
   inside("sysctl -qw net.ipv4.tcp_slow_start_after_idle=0 net.ipv4.tcp_no_metrics_save=1");
   const enter = ["-t", holder.pid, "-n"];
@@ -115,7 +120,7 @@ export async function open(folder, content) {
   await pause(500);
   return {
     /** The congestion control of nginx's connections from now on. A route can name any that the kernel has. */
-    congestion: (cc) => inside(`ip route replace 192.0.2.0/24 dev eth0 congctl ${cc}`),
+    congestion: (cc) => inside(`ip route replace table ${HTTPS} 192.0.2.0/24 dev eth0 congctl ${cc}`),
     /** New servers for downloads: the end of a shell may not have reached the old ones. */
     renew: async () => {
       const ended = listening.map((process) => new Promise((done) => process.on("exit", done)));

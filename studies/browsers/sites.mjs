@@ -1,6 +1,7 @@
 // Real static sites: manuals that Debian packages. The packages are unpacked, not installed.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** The least number of sites that makes a study. */
@@ -48,5 +49,30 @@ export function sites(parent) {
       `only ${pages.length} of the pages in sites.txt are there, and ${LEAST} are needed: this system packages them otherwise`,
     );
   }
+  return { served, pages };
+}
+
+/** Three made-up pages, with which it can be tried whether all of this works where no package can be fetched. */
+export function madeSites(parent) {
+  const served = join(parent, "made");
+  const pages = [1, 5, 15].map((pictures) => {
+    const page = `${pictures}.html`;
+    const names = Array.from({ length: pictures }, (_, index) => `${pictures}-${index}.svg`);
+    const shown = names.map((name) => `<img src="${name}" alt="">`).join("");
+    mkdirSync(served, { recursive: true });
+    for (const [index, name] of names.entries()) {
+      // Noise, since the server compresses.
+      const noise = Array.from({ length: 200 }, (_, line) =>
+        createHash("sha256").update(`${index} ${line}`).digest("base64"),
+      );
+      const circle = `<circle cx="20" cy="20" r="${index + 1}"/><!-- ${noise.join("\n")} -->`;
+      const text = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40">${circle}</svg>`;
+      writeFileSync(join(served, name), text);
+    }
+    writeFileSync(join(served, "style.css"), "body { color: black }");
+    const head = '<!doctype html><title>A page</title><link rel="stylesheet" href="style.css">';
+    writeFileSync(join(served, page), `${head}<p>A page with pictures</p>${shown}`);
+    return page;
+  });
   return { served, pages };
 }

@@ -81,14 +81,15 @@ export class Table {
     this.details.push(line);
   }
 
-  /** How far the lab's medians are from the browser's, over all videos; and single runs of the browser, as a yardstick. */
-  distances() {
+  /** How far the lab's medians are from the browser's, over all videos of a rule; and single runs of the browser, as a yardstick. */
+  distances(rule) {
+    const rows = this.rows.filter((row) => row.rule === rule);
     for (const [key, what, floor] of [
       ["join", "join time", 0.1],
       ["quality", "quality", 1],
       ["ratio", "rebuffering", 0.002],
     ]) {
-      const far = this.rows.map(({ browser, lab }) => {
+      const far = rows.map(({ browser, lab }) => {
         const [seen, model] = [browser, lab].map((runs) => runs.map((run) => run[key]));
         const usual = median(seen);
         const from = (value) => Math.abs(value - usual) / Math.max(usual, floor);
@@ -98,7 +99,22 @@ export class Table {
         `within ${100 * SAME} % in ${distances.filter((one) => one <= SAME).length} of ${distances.length}`;
       const labs = far.map(({ lab }) => lab);
       this.print(
-        `${pad(what, 12)} the lab is ${within(labs)} cases, median ${(100 * median(labs)).toFixed(1)} %; single runs of the browser are ${within(far.flatMap(({ browser }) => browser))} runs`,
+        `${pad(rule, 12)}${pad(what, 12)} the lab is ${within(labs)} cases, median ${(100 * median(labs)).toFixed(1)} %; single runs of the browser are ${within(far.flatMap(({ browser }) => browser))} runs`,
+      );
+    }
+  }
+
+  /** Join times of the videos of all rules together: a rule chooses nothing until the first picture. */
+  joins() {
+    const name = ({ cc, limiter }) => pad(cc, 8) + limiter;
+    for (const one of new Set(this.rows.map(name))) {
+      const rows = this.rows.filter((row) => name(row) === one);
+      const [browser, lab] = ["browser", "lab"].map((which) =>
+        rows.flatMap((row) => row[which].map(({ join }) => join)),
+      );
+      const times = number(median(browser), 2) + number(median(lab), 2);
+      this.print(
+        `${pad("all rules", 12)}${pad(one, 24)}join, s${times}  runs: ${browser.length}, ${lab.length}`,
       );
     }
   }
@@ -134,8 +150,11 @@ export class Table {
 
   /** The end of the table; `update` keeps it beside this file. */
   end(update) {
-    if (this.name === "video") this.distances();
-    else this.summary();
+    if (this.name === "video") {
+      const rules = new Set(this.rows.map((row) => row.rule));
+      for (const rule of rules) this.distances(rule);
+      if (rules.size > 1) this.joins();
+    } else this.summary();
     const heading = "limiter      download load, s first paint, the lab: load; objects, bytes, page";
     const details = this.details.length > 0 ? ["", heading, ...this.details] : [];
     const text = `${[...this.lines, ...details].join("\n")}\n`;

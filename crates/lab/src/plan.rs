@@ -495,13 +495,19 @@ impl AdaptivePlan {
 pub enum AdaptationRule {
     /// By the throughput of earlier segments.
     Throughput,
-    /// By the video in the buffer: BOLA.
+    /// By the video in the buffer: BOLA, with the parameters of dash.js up to version 4.
     Bola,
+    /// BOLA as in dash.js 5.
+    Bola5,
 }
 
 impl AdaptationRule {
     /// Names of the rules.
-    pub const NAMES: [(&str, Self); 2] = [("throughput", Self::Throughput), ("bola", Self::Bola)];
+    pub const NAMES: [(&str, Self); 3] = [
+        ("throughput", Self::Throughput),
+        ("bola", Self::Bola),
+        ("bola-5", Self::Bola5),
+    ];
 }
 
 /// A browser that visits pages, one after the other, each over new connections.

@@ -1,5 +1,10 @@
 // Plays one video with dash.js, and notes what its viewer sees. `play` is called by viewer.mjs.
 
+/** How often the player's buffer is looked at, in milliseconds. */
+const LEVELS = 250;
+/** With fewer seconds to play, a video is over. */
+const END = 0.02;
+
 const RULES = [
   "throughputRule",
   "bolaRule",
@@ -42,6 +47,7 @@ function play({ manifest, limit, ...options }) {
     join: null,
     waits: 0,
     segments: [],
+    levels: [],
   };
   video.addEventListener("playing", () => {
     seen.join ??= now();
@@ -49,27 +55,50 @@ function play({ manifest, limit, ...options }) {
   video.addEventListener("waiting", () => {
     seen.waits += seen.join === null ? 0 : 1;
   });
-  const { FRAGMENT_LOADING_COMPLETED, ERROR } = dashjs.MediaPlayer.events;
+  const { FRAGMENT_LOADING_STARTED, FRAGMENT_LOADING_COMPLETED, ERROR } = dashjs.MediaPlayer.events;
+  /** The player's state when it asked for the latest segment: video in its buffer, and the throughput by which it chose, in kbit/s. */
+  let asked;
+  player.on(FRAGMENT_LOADING_STARTED, ({ request }) => {
+    if (request.type !== "MediaSegment") return;
+    asked = {
+      buffer: player.getBufferLength("video"),
+      throughput: player.getAverageThroughput("video") || null,
+    };
+  });
   player.on(FRAGMENT_LOADING_COMPLETED, ({ request }) => {
     if (request.type !== "MediaSegment") return;
     seen.segments.push({
+      ...asked,
       rate: request.representation.bandwidth,
       bytes: request.bytesTotal,
       start: request.startDate / 1000 - seen.epoch,
+      first: request.firstByteDate / 1000 - seen.epoch,
       end: request.endDate / 1000 - seen.epoch,
     });
   });
+  let finish;
+  const ended = new Promise((done) => {
+    finish = () => {
+      clearInterval(timer);
+      done({ ...seen, end: now(), played: video.currentTime });
+    };
+  });
+  video.addEventListener("ended", finish);
+  player.on(ERROR, (event) => {
+    seen.error ??= String(event.error?.message ?? event.error);
+    finish();
+  });
+  setTimeout(finish, limit * 1000);
+  const timer = setInterval(() => {
+    const { buffered, currentTime } = video;
+    const end = buffered.length > 0 ? buffered.end(buffered.length - 1) : 0;
+    seen.levels.push([now(), end - currentTime]);
+    // On a busy machine, the event `ended` may be missing.
+    if (video.duration - currentTime < END) finish();
+  }, LEVELS);
   player.updateSettings(settings(options));
   player.initialize(video, manifest, true);
-  return new Promise((done) => {
-    const end = () => done({ ...seen, end: now(), played: video.currentTime });
-    video.addEventListener("ended", end);
-    player.on(ERROR, (event) => {
-      seen.error ??= String(event.error?.message ?? event.error);
-      end();
-    });
-    setTimeout(end, limit * 1000);
-  });
+  return ended;
 }
 
 window.play = play;

@@ -262,12 +262,12 @@ section! { ADAPTIVE = "traffic = { kind = \"adaptive\" }", "A whole video in seg
     "segment": "time", "4s", "How long a segment plays.";
     "segment-sizes": "numbers", "all are 1", "Sizes of the segments over what their rates say, such as `[1.1, 0.9]`, one after the other and again, in all qualities. This list is one value.";
     "length": "time", "5min", "How long the video plays.";
-    "rule": "\"throughput\" or \"bola\"", "throughput", "How the player chooses. `throughput` takes the highest quality below 90 % of the throughput of earlier segments. BOLA chooses by the video in the buffer.";
+    "rule": "\"throughput\", \"bola\" or \"bola-5\"", "throughput", "How the player chooses. `throughput` takes the highest quality below 90 % of the throughput of earlier segments. BOLA chooses by the video in the buffer; `bola-5` does so as dash.js 5.";
     "initial": "rate", "that of the lowest quality", "The first segment has the highest quality up to this rate: nothing is known of the throughput yet.";
     "initial-segments": "number", "1", "As many segments have this quality, before the player goes by their throughput.";
     "unmeasured": "size", "0B", "The first bytes of a segment do not count for its throughput, nor does the time until they have arrived. A player in a browser sees them as one record of TLS: for dash.js, `16kB`.";
     "weight": "number", "1", "What a second of downloading weighs in the averages of throughput: 1.5 in dash.js 5.";
-    "buffer": "time", "30s", "The player asks for a segment while it has less video than this. BOLA chooses the lowest quality below a third of it, and the highest from it on.";
+    "buffer": "time", "30s", "The player asks for a segment while it has less video than this; with `bola-5`, once the segment fits into it. `bola` chooses the lowest quality below a third of it, and the highest from it on.";
     "join": "time", "2s", "Video that the player needs before it begins, at most `buffer`.";
     "rejoin": "time", "5s", "Video that the player needs to continue, after it ran out, at most `buffer`.";
     "request": "size", "300B", "Size of a request.";

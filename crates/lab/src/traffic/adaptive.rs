@@ -189,6 +189,7 @@ impl Adaptive {
             return None;
         }
         let done = self.qualities.len() as u64;
+        let left = self.playback.buffered(now);
         // Microseconds of the whole video up to here, so that nothing is lost by rounding.
         let until = |segments: u64| {
             segments
@@ -201,6 +202,8 @@ impl Adaptive {
         let fetched = rule::Fetched {
             bytes: self.fetch.bytes - unmeasured,
             time: now - self.fetch.first.unwrap_or(now),
+            since: now - self.fetch.requested,
+            left,
         };
         self.player.fetched(fetched);
         self.free = now;
@@ -210,7 +213,8 @@ impl Adaptive {
             self.stage = Stage::Done;
         } else {
             // It asks when there is room in the buffer, which empties while the video plays.
-            let over = self.playback.buffered(now).saturating_sub(self.plan.buffer);
+            let room = self.plan.buffer.saturating_sub(self.player.room());
+            let over = self.playback.buffered(now).saturating_sub(room);
             self.stage = Stage::Paused(now.saturating_add(over));
         }
         Some(Completion {

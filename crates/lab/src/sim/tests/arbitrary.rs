@@ -222,7 +222,11 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 
 fn videos() -> impl Strategy<Value = Traffic> {
     let ladder = prop::collection::btree_set(10_000u64..5_000_000, 1..5);
-    let rules = prop_oneof![Just(AdaptationRule::Throughput), Just(AdaptationRule::Bola)];
+    let rules = prop_oneof![
+        Just(AdaptationRule::Throughput),
+        Just(AdaptationRule::Bola),
+        Just(AdaptationRule::Bola5)
+    ];
     (
         (ladder, rules),
         (1u64..2_000_000_000, 1u64..10_000_000_000),

@@ -10,6 +10,11 @@
 //! virtual video, which stands for video that the player could not ask for, and the rule of BOLA-O [Spiteri16] that
 //! it goes up no further than the throughput allows.
 //!
+//! `bola-5` is what dash.js 5 (5.2.1, `BolaRule.js`) does with the same V and γ. It leaves out the 1 of γ where it compares
+//! qualities (its issue 4301 is about this), so that each is best from V seconds of video less on. Virtual video becomes 1 %
+//! less with each segment, is at most what the segment's quality is worth, and is forgotten where little video is left. The
+//! player asks for a segment once that fits into the buffer.
+//!
 //! Spiteri16 is K. Spiteri, R. Urgaonkar, R. K. Sitaraman: BOLA: near-optimal bitrate adaptation for online videos.
 //! INFOCOM 2016. Spiteri18 is K. Spiteri, R. Sitaraman, D. Sparacio: From theory to practice: improving bitrate adaptation
 //! in the DASH reference player. MMSys 2018.
@@ -27,12 +32,21 @@ const HALF_LIVES: [f64; 2] = [3.0, 8.0];
 /// The shortest time that a segment counts for, in seconds: shorter ones say nothing.
 const SHORTEST: f64 = 0.001;
 
+/// What dash.js keeps of virtual video after a segment (`PLACEHOLDER_BUFFER_DECAY`).
+const KEPT: f64 = 0.99;
+/// Seconds of video with which a buffer counts as empty in dash.js (`stallThreshold`).
+const EMPTY: f64 = 0.3;
+
 /// A segment that has arrived.
 pub struct Fetched {
     /// Without those that are not measured; 0 if none are.
     pub bytes: u64,
     /// In which these arrived.
     pub time: Nanos,
+    /// Since it was asked for.
+    pub since: Nanos,
+    /// The video in the buffer before it.
+    pub left: Nanos,
 }
 
 /// A player's choice, and what it knows.
@@ -44,6 +58,8 @@ pub struct Player {
     learning: u32,
     throughput: Throughput,
     bola: Option<Bola>,
+    /// Free room that the buffer must have before a segment is asked for.
+    room: Nanos,
 }
 
 impl Player {
@@ -54,7 +70,7 @@ impl Player {
             .iter()
             .map(|rate| rate.bits_per_second() as f64)
             .collect();
-        let is_bola = plan.rule == AdaptationRule::Bola && rates.len() > 1;
+        let is_bola = plan.rule != AdaptationRule::Throughput && rates.len() > 1;
         Self {
             bola: is_bola.then(|| Bola::new(&rates, plan)),
             throughput: Throughput {
@@ -63,16 +79,29 @@ impl Player {
             },
             initial: plan.initial.bits_per_second() as f64,
             learning: plan.initial_segments,
+            // A buffer that holds no segment is filled as soon as there is less in it.
+            room: match plan.rule {
+                AdaptationRule::Bola5 if plan.buffer > plan.segment => plan.segment,
+                _ => 0,
+            },
             rates,
         }
     }
 
     /// A segment has arrived.
     pub fn fetched(&mut self, segment: Fetched) {
+        if let Some(bola) = &mut self.bola {
+            bola.fetched(seconds(segment.left), seconds(segment.since));
+        }
         if segment.bytes > 0 {
             self.throughput.add(segment);
         }
         self.learning = self.learning.saturating_sub(1);
+    }
+
+    /// Free room that the buffer must have before a segment is asked for.
+    pub fn room(&self) -> Nanos {
+        self.room
     }
 
     /// The quality of the next segment with this video in the buffer, and how long to wait before it is asked for. `idle` is the
@@ -85,7 +114,6 @@ impl Player {
             .iter()
             .rposition(|&rate| rate <= safe)
             .unwrap_or(0);
-        let seconds = |time: Nanos| time as f64 / SECOND as f64;
         match &mut self.bola {
             None => (below, 0),
             Some(bola) => {
@@ -95,6 +123,10 @@ impl Player {
             }
         }
     }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time as f64 / SECOND as f64
 }
 
 /// Two exponential averages.
@@ -108,7 +140,7 @@ struct Throughput {
 
 impl Throughput {
     fn add(&mut self, segment: Fetched) {
-        let time = (segment.time as f64 / SECOND as f64).max(SHORTEST);
+        let time = seconds(segment.time).max(SHORTEST);
         let value = segment.bytes as f64 * 8.0 / time;
         let weight = self.pace * time;
         for (estimate, half_life) in self.estimates.iter_mut().zip(HALF_LIVES) {
@@ -130,6 +162,8 @@ impl Throughput {
 /// BOLA. Buffers are in seconds.
 #[derive(Debug)]
 struct Bola {
+    /// As dash.js 5 does.
+    five: bool,
     utilities: Vec<f64>,
     v: f64,
     gamma: f64,
@@ -145,7 +179,7 @@ impl Bola {
     fn new(rates: &[f64], plan: &AdaptivePlan) -> Self {
         let utilities: Vec<f64> = rates.iter().map(|rate| ln(rate / rates[0])).collect();
         // dash.js has 30 s and 10 s.
-        let high = plan.buffer as f64 / SECOND as f64;
+        let high = seconds(plan.buffer);
         let low = high / 3.0;
         let highest = utilities.last().copied().unwrap_or(0.0);
         // Over all rates S, (V (ln S + γ) − Q) / S is largest where Q = V (ln S + γ − 1): at `low` for the lowest quality, and
@@ -155,12 +189,30 @@ impl Bola {
             gamma: 1.0 + low / v,
             v,
             utilities,
-            segment: plan.segment as f64 / SECOND as f64,
+            five: plan.rule == AdaptationRule::Bola5,
+            segment: seconds(plan.segment),
             starting: true,
             virtual_video: 0.0,
             last: 0,
             stalls: 0,
         }
+    }
+
+    /// Virtual video after a segment, with this video left and since this time (dash.js `_checkNewSegment`).
+    fn fetched(&mut self, left: f64, since: f64) {
+        if !self.five || self.starting {
+            return;
+        }
+        let most = (self.worth(self.last) - left - since).max(0.0);
+        self.virtual_video = (KEPT * self.virtual_video).min(most);
+        if left <= EMPTY {
+            self.virtual_video = 0.0;
+        }
+    }
+
+    /// The video from which on the player rather waits than to ask for this quality.
+    fn worth(&self, quality: usize) -> f64 {
+        self.v * (self.utilities[quality] + self.gamma)
     }
 
     fn choose(
@@ -188,7 +240,7 @@ impl Bola {
         }
         self.last = quality;
         // More video than this quality is worth. Virtual video goes first; then the player waits, unless nothing is better.
-        let over = (video - self.v * (self.utilities[quality] + self.gamma)).max(0.0);
+        let over = (video - self.worth(quality)).max(0.0);
         let taken = over.min(self.virtual_video);
         self.virtual_video -= taken;
         let wait = if quality + 1 < rates.len() {
@@ -201,9 +253,8 @@ impl Bola {
 
     /// The quality with the highest score, the higher one of equals.
     fn best(&self, rates: &[f64], video: f64) -> usize {
-        let score = |quality: usize| {
-            (self.v * (self.utilities[quality] + self.gamma) - video) / rates[quality]
-        };
+        let less = if self.five { self.v } else { 0.0 };
+        let score = |quality: usize| (self.worth(quality) - less - video) / rates[quality];
         (0..rates.len()).fold(0, |best, quality| match score(quality) >= score(best) {
             true => quality,
             false => best,

@@ -29,6 +29,16 @@ fn video(rule: AdaptationRule) -> AdaptivePlan {
     }
 }
 
+/// A segment that took a second, with this video left when it had arrived.
+fn fetched(bytes: u64, left: Nanos) -> Fetched {
+    Fetched {
+        bytes,
+        time: SECOND,
+        since: SECOND,
+        left,
+    }
+}
+
 fn watch(video: AdaptivePlan, bits: u64, duration: Nanos) -> FlowOutcome {
     let flow = flow(Traffic::Adaptive(video));
     let mut plan = plan(vec![link("link", bits, 100)], vec![flow]);
@@ -156,10 +166,7 @@ fn throughput_is_averaged_as_dash_js_does() {
         plan.ladder = [300_000, rate].map(crate::testing::rate).to_vec();
         let mut player = Player::new(&plan);
         for bytes in [125_000, 500_000] {
-            player.fetched(Fetched {
-                bytes,
-                time: SECOND,
-            });
+            player.fetched(fetched(bytes, SECOND));
         }
         assert_eq!(player.choose(0, 0, 0), (taken, 0), "{rate}");
     }
@@ -190,10 +197,7 @@ fn bola_chooses_as_dash_js_does() {
     // Nothing is known of the throughput, so there is no virtual video.
     assert_eq!(player.choose(0, 0, 0), (0, 0));
     assert_eq!(player.choose(4 * SECOND, 0, 0), (0, 0));
-    player.fetched(Fetched {
-        bytes: 10_000_000,
-        time: SECOND,
-    });
+    player.fetched(fetched(10_000_000, SECOND));
     for (tenths, quality) in [
         (50, 0),
         (125, 0),
@@ -208,6 +212,56 @@ fn bola_chooses_as_dash_js_does() {
     ] {
         let buffer = tenths * SECOND / 10;
         assert_eq!(player.choose(buffer, 0, 0), (quality, 0), "{tenths}");
+    }
+}
+
+/// By hand, from `BolaRule.js` of dash.js 5.2.1: `Vp` is 20 / ln 20 = 6.676 s, and qualities change that much earlier than above.
+#[test]
+fn bola_5_chooses_as_dash_js_5_does() {
+    let mut player = Player::new(&video(AdaptationRule::Bola5));
+    assert_eq!(player.choose(0, 0, 0), (0, 0));
+    assert_eq!(player.choose(4 * SECOND, 0, 0), (0, 0));
+    player.fetched(fetched(10_000_000, 10 * SECOND));
+    for (hundredths, quality) in [
+        (500, 0),
+        (590, 0),
+        (594, 1),
+        (1147, 1),
+        (1151, 2),
+        (1609, 2),
+        (1613, 3),
+        (2072, 3),
+        (2076, 4),
+        (2600, 4),
+    ] {
+        let buffer = hundredths * SECOND / 100;
+        assert_eq!(player.choose(buffer, 0, 0), (quality, 0), "{hundredths}");
+    }
+}
+
+/// In start-up, the player takes 1.5 Mbit/s from its throughput. Virtual video keeps that quality, and is forgotten where only 0.3 s of video
+/// are left.
+#[test]
+fn bola_5_forgets_virtual_video_where_the_buffer_is_nearly_empty() {
+    for (left, quality) in [(400 * MILLISECOND, 2), (300 * MILLISECOND, 0)] {
+        let mut player = Player::new(&video(AdaptationRule::Bola5));
+        player.fetched(fetched(250_000, 0));
+        assert_eq!(player.choose(4 * SECOND, 0, 0), (2, 0));
+        player.fetched(fetched(250_000, left));
+        assert_eq!(player.choose(left + 4 * SECOND, 0, 0), (quality, 0));
+    }
+}
+
+#[test]
+fn bola_5_asks_once_a_segment_fits_into_the_buffer() {
+    let flow = watch(video(AdaptationRule::Bola5), 20_000_000, 300 * SECOND);
+    let starts: Vec<Nanos> = flow.completions.iter().map(|one| one.start).collect();
+    let join = flow.adaptive.expect("a video").viewing.join;
+    // The buffer is full by then: a segment is asked for where 26 s of video are left in it.
+    for (segment, start) in starts.iter().enumerate().skip(12) {
+        let played = start - join.expect("it began");
+        let buffer = 4 * SECOND * segment as u64 - played;
+        assert_eq!(buffer.div_ceil(MILLISECOND), 26_000, "{segment}");
     }
 }
 
