@@ -6,6 +6,7 @@ mod ship;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -56,6 +57,7 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
             folder(options).display()
         );
     }
+    let counters = running.counters();
     let ended = running.run(&requests, &mut |event| {
         tell(&event, quiet);
         if let (Some(ship), Event::Closed(closed)) = (&ship, event) {
@@ -69,6 +71,12 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
         // The consumer goes with the sampler. Then the writer completes its last rows. If it failed, its reason counts.
         drop(running);
         writer.end()?;
+    }
+    let lost = counters.discarded.load(Ordering::Relaxed);
+    if lost > 0 {
+        eprintln!(
+            "tidegate: {lost} sampled packets are lost in all, because they could not be written"
+        );
     }
     ended.map_err(wrong)?;
     Ok(Exit::Done)
