@@ -4,9 +4,9 @@
 //! The body of a response gives the library a *hole*: a slice of memory that stands for a part of a file. The part is noted here, with the
 //! connection. When the slice arrives at the socket, its address tells that it is a hole, and the kernel sends the part instead.
 //!
-//! The bytes of a hole must never reach a client. Only a connection without TLS has parts, and only its HTTP/1 gets holes. A socket that is to
-//! write a hole without a part refuses. Whoever takes the bytes of a hole, such as a library that copies them, must say so
-//! (`Buf::advance`), and this panics unless the kernel sent as many. So the connection ends before a copy can be written.
+//! The bytes of a hole must never reach a client. Only a connection without TLS has parts, and only its HTTP/1 gets holes. Writing a hole that
+//! has no part is an error. A library that copies the bytes of a hole calls `Buf::advance` for them, and this panics unless the kernel sent
+//! as many. So the connection ends before a copy can be written.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -46,7 +46,7 @@ struct Queue {
     parts: VecDeque<Part>,
     /// Bytes that the kernel sent, and that the holes do not have behind them yet.
     sent: usize,
-    /// A hole was given up, so that the next one cannot be told from it.
+    /// A hole was dropped before its part was sent. From then on, the first part may belong to another hole than the first one.
     torn: bool,
 }
 

@@ -299,7 +299,7 @@ async fn a_socket_refuses_a_hole_without_a_part() {
     assert!(stage.write(&[whole]).await.is_err());
 }
 
-/// Whoever copies a hole's bytes must advance it, and cannot.
+/// A library that copies the bytes of a hole advances it, and that panics.
 #[tokio::test]
 #[should_panic(expected = "only the kernel takes the bytes of holes")]
 async fn a_hole_cannot_be_copied() {

@@ -55,18 +55,21 @@ impl From<Answer> for Judgement {
 impl Details for Answer {
     fn evidence(&self, _: &TransferSummary, _: &Judgement) -> Vec<Clue> {
         let deciding = self.deciding();
-        let explained = || Clue::new(About::Losses, deciding.code.explanation());
-        deciding.rate_bps.map(|_| explained()).into_iter().collect()
+        match deciding.rate_bps {
+            Some(_) => vec![Clue::new(About::Losses, deciding.code.explanation())],
+            None => Vec::new(),
+        }
     }
 
     fn ruled_out(&self, _: &TransferSummary, _: &Judgement) -> Vec<RuledOut> {
         let deciding = self.deciding();
-        let policer = || RuledOut {
-            cause: Cause::Policer,
-            why: deciding.code.explanation().into(),
-        };
-        let is_out = deciding.rate_bps.is_none();
-        is_out.then(policer).into_iter().collect()
+        match deciding.rate_bps {
+            Some(_) => Vec::new(),
+            None => vec![RuledOut {
+                cause: Cause::Policer,
+                why: deciding.code.explanation().into(),
+            }],
+        }
     }
 }
 
