@@ -14,7 +14,9 @@ def main() -> None:
     master, captures, rows = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     build = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
-    session = build.config("spark.executor.memory", "600m").config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    # Tasks enough for the test to kill an executor between two of them: by itself, each of the two cores would have one.
+    build = build.config("spark.executor.memory", "600m").config("spark.default.parallelism", "20")
+    session = build.config("spark.sql.shuffle.partitions", "4").getOrCreate()
     tracker = session.sparkContext.statusTracker()
 
     def executors() -> int:

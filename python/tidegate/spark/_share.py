@@ -29,8 +29,8 @@ def captures(files: list[File], join: Callable[[str], str] | None) -> list[Captu
 def tasks(found: Iterable[Capture], cores: int) -> list[list[Capture]]:
     """Captures by task, the longest tasks first. Each capture goes to the task that has least, the largest capture first.
 
-    Each core has a task, where there are captures enough. More would divide small jobs more evenly, but a task costs about 0.1 s of
-    processor time by itself, as much as 50 MB of headers.
+    Each core has a task (or `spark.default.parallelism` says how many there are), where there are captures enough. More would divide
+    small jobs more evenly, but a task costs about 0.1 s of processor time by itself, as much as 50 MB of headers.
     """
     costs = sorted(((sum(file.size for file in capture) + LEAST_BYTES, capture) for capture in found), key=lambda pair: -pair[0])
     many = max(cores, 1, -(-sum(cost for cost, _ in costs) // MOST_BYTES))
