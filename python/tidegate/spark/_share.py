@@ -33,7 +33,9 @@ def tasks(found: Iterable[Capture], cores: int) -> list[list[Capture]]:
     small jobs more evenly, but a task costs about 0.1 s of processor time by itself, as much as 50 MB of headers.
     """
     costs = sorted(((sum(file.size for file in capture) + LEAST_BYTES, capture) for capture in found), key=lambda pair: -pair[0])
-    many = max(cores, 1, -(-sum(cost for cost, _ in costs) // MOST_BYTES))
+    each = max(cores, 1)
+    # All cores have equally many: 5 tasks take 2 cores as long as 6.
+    many = each * max(1, -(-sum(cost for cost, _ in costs) // (each * MOST_BYTES)))
     made: list[list[Capture]] = [[] for _ in costs[:many]]
     least = [(0, number) for number in range(len(made))]
     for cost, capture in costs:
