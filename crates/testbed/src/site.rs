@@ -74,6 +74,10 @@ impl Site {
         middle.bridge("br0", &["wan", "lan"])?;
         server.address("eth0", Self::SERVER.into(), 24)?;
         server.address("eth0", Self::SERVER6.into(), 64)?;
+        // iperf3 chooses an algorithm when the connection is there already. A connection that began with
+        // BBR, which may be this machine's default, stays paced then, whatever is chosen for it.
+        server.ip("-4 route change 192.0.2.0/24 dev eth0 congctl cubic")?;
+        server.ip("-6 route change 2001:db8::/64 dev eth0 metric 256 congctl cubic")?;
         Ok(Self {
             server,
             middle,
