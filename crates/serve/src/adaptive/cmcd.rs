@@ -22,8 +22,6 @@ pub struct Cmcd {
     pub best: Option<u64>,
     /// What it asks for (`ot`): `v`, `a` and `av` are video, audio and both.
     pub kind: Option<String>,
-    /// The most that it wants to be sent (`rtp`), in bit/s.
-    pub most: Option<u64>,
     /// It starts, has jumped, or has run out of video: its viewer waits (`su`, `bs`).
     pub waits: bool,
 }
@@ -67,7 +65,8 @@ impl Cmcd {
                 "br" => self.rate = kilobits(),
                 "tb" => self.best = kilobits(),
                 "ot" => self.kind = Some(value.to_owned()),
-                "rtp" => self.most = kilobits(),
+                // `rtp` is passed over. dash.js asks for five times what it needs to fill its buffer once while that plays, so for less the
+                // more it has. Sent no more than that, it would measure no more, and never choose a better quality.
                 "su" | "bs" => self.waits |= value == "true",
                 _ => {}
             }

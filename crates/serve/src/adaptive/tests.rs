@@ -140,7 +140,6 @@ fn players_tell_what_they_are_doing() {
         rate: Some(3_200_000),
         best: Some(6_000_000),
         kind: Some("v".to_owned()),
-        most: Some(9_000_000),
         waits: true,
     };
     assert_eq!(said, expected);

@@ -15,6 +15,11 @@ use super::viewer::Viewer;
 use super::viewers::{Key, Viewers};
 use crate::adaptive::{Cmcd, Place};
 
+/// A segment that is not of the best representation is sent at this percentage of the next better one's rate, or more. A player changes to that
+/// one if it measures 1.11 (dash.js), 1.18 (Shaka), 1.2 (video.js) or 1.43 times its rate (hls.js, ExoPlayer), and its mean still has slower
+/// segments in it.
+const UPWARDS: u32 = 200;
+
 /// How fast a file is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Pace {
@@ -71,17 +76,14 @@ impl Pace {
                 (viewers.key((viewer, folder, kind)), rate, best, None)
             }
         };
-        let bits = |rate: Rate| rate.bits_per_second();
-        let most = throttled_rate(next, u64::from(config.throttle_percent) * 10);
-        let throttled = said
-            .most
-            .unwrap_or(u64::MAX)
-            .min(bits(most))
-            .max(bits(rate));
+        let percent = match next > rate {
+            true => config.throttle_percent.max(UPWARDS),
+            false => config.throttle_percent,
+        };
         Self::Segment(SegmentPace {
             session,
             rate,
-            throttled: Rate::from_bits_per_second(throttled),
+            throttled: throttled_rate(next, u64::from(percent) * 10),
             place,
             waits: said.waits,
         })

@@ -146,13 +146,13 @@ async fn players_tell_the_rate_where_no_manifest_does() {
         }
     };
     for (said, expected) in [
-        ("br%3D800%2Ctb%3D2000%2Cot%3Dv", Some((800, 2_500))),
-        // What the player wants, but not less than the video needs.
+        ("br%3D800%2Ctb%3D2000%2Cot%3Dv", Some((800, 4_000))),
+        ("br%3D2000%2Ctb%3D2000%2Cot%3Dv", Some((2_000, 2_500))),
+        // A player that asks for less would never learn that the network carries more.
         (
             "br%3D800%2Ctb%3D2000%2Cot%3Dv%2Crtp%3D900",
-            Some((800, 900)),
+            Some((800, 4_000)),
         ),
-        ("br%3D800%2Ctb%3D2000%2Cot%3Dv%2Crtp%3D9", Some((800, 800))),
         // No best rate, no media, and a rate that cannot be.
         ("br%3D800%2Cot%3Dv", None),
         ("br%3D800%2Ctb%3D2000%2Cot%3Dm", None),
