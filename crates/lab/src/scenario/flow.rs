@@ -82,6 +82,7 @@ pub(super) fn flow(
         ack_compression: f
             .truth("ack-compression")?
             .unwrap_or(default.ack_compression),
+        gro: f.time("gro")?.unwrap_or(default.gro),
     };
     let class = f.integer("class", 0..=u64::from(u16::MAX))?;
     let queue = match f.node("queue")?.map(|node| &node.value) {

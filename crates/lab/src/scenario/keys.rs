@@ -215,6 +215,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "min-rto": "time", "200ms", "Lower bound of the retransmission timeout.";
     "delayed-ack": "time", "40ms", "Longest delay of an acknowledgement.";
     "ack-compression": "true or false", "true", "Joins duplicate acknowledgements for up to 1 ms, as Linux since 4.19.";
+    "gro": "time", "0s", "The receiver's host merges segments that come within this time after one another, and one acknowledgement answers them (generic receive offload): `50us` is usual.";
 }
 section! { BULK = "traffic = { kind = \"bulk\" }", "As much as the path allows.";
     "kind": "a name", "", "The traffic.";

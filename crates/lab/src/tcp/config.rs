@@ -97,6 +97,9 @@ pub struct TcpConfig {
     /// Joins duplicate acknowledgements for up to 1 ms, as Linux since 4.19. Without it, each
     /// segment behind a hole is answered at once, RFC 5681 §4.2.
     pub ack_compression: bool,
+    /// The receiver's host merges segments in order that come within this time after one another, and TCP acknowledges them as one (generic
+    /// receive offload); 0: it does not.
+    pub gro: Nanos,
 }
 
 impl Default for TcpConfig {
@@ -122,6 +125,7 @@ impl Default for TcpConfig {
             min_rto: 200 * MILLISECOND,
             delayed_ack: 40 * MILLISECOND,
             ack_compression: true,
+            gro: 0,
         }
     }
 }

@@ -196,7 +196,8 @@ impl Connection {
             self.syn_due = true;
         }
         self.sender.on_timeout(now);
-        self.receiver.on_timeout(now);
+        let (rtt, rto) = (self.sender.smoothed_rtt(), self.sender.rto());
+        self.receiver.on_timeout(now, rtt, rto);
     }
 
     /// The earliest time at which it must act without an arriving segment.

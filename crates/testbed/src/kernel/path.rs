@@ -30,6 +30,8 @@ fn beyond(plan: &Plan, flow: &FlowPlan) -> Option<&'static str> {
         algorithm: flow.tcp.algorithm,
         receive_window: flow.tcp.receive_window,
         mss: plan.flows[0].tcp.mss,
+        // The kernel's receiver merges what comes together anyway.
+        gro: flow.tcp.gro,
         ..TcpConfig::default()
     };
     if !matches!(flow.traffic, Traffic::Bulk { .. }) {
@@ -42,7 +44,7 @@ fn beyond(plan: &Plan, flow: &FlowPlan) -> Option<&'static str> {
         // A socket's buffer bounds the window too loosely to replace a small window.
         Some("a receive window below 1 MiB")
     } else if flow.tcp != usual {
-        Some("settings of TCP that are not the defaults (but for algorithm, mss and window)")
+        Some("settings of TCP that are not the defaults (but for algorithm, mss, window and gro)")
     } else if flow.dscp != 0 {
         Some("a code point")
     } else {

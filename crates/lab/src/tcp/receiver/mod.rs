@@ -2,10 +2,11 @@
 //!
 //! If the application reads at once, the window is always all it may be: Linux's grows from
 //! 64 kB; here only the acknowledgements follow that growth. Not modelled: PAWS (sequence numbers
-//! here do not wrap), and segments that the host merges before TCP sees them.
+//! here do not wrap).
 
 mod echo;
 mod growth;
+mod merge;
 mod reading;
 mod sacks;
 
@@ -16,6 +17,7 @@ use super::{Sacks, Segment, TcpConfig};
 use crate::MILLISECOND;
 use echo::MarkEcho;
 use growth::Growth;
+use merge::Merge;
 use reading::Reading;
 use sacks::SackList;
 
@@ -51,6 +53,8 @@ pub(super) struct Receiver {
     mss: u32,
     delayed_ack: Nanos,
     compression: bool,
+    /// Most receivers of the lab merge nothing.
+    merge: Option<Box<Merge>>,
 
     /// Next byte expected, and the byte that was last acknowledged.
     next: u64,
@@ -97,6 +101,7 @@ impl Receiver {
             mss: config.mss.max(1),
             delayed_ack: config.delayed_ack,
             compression: config.ack_compression,
+            merge: (config.gro > 0).then(|| Box::new(Merge::new(config.gro))),
             next: 0,
             acked: 0,
             early: Vec::new(),
@@ -132,6 +137,16 @@ impl Receiver {
 
     /// Takes in a segment. `rtt` and `rto` are those of the sending half.
     pub(super) fn take(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
+        let Some(merge) = &mut self.merge else {
+            return self.see(now, segment, rtt, rto);
+        };
+        for segment in merge.take(now, segment).iter().flatten() {
+            self.see(now, segment, rtt, rto);
+        }
+    }
+
+    /// What TCP does with a segment, which may be a merged one.
+    fn see(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
         if let Some(Timestamps { value, .. }) = segment.timestamps
             && segment.seq <= self.acked
             && value.wrapping_sub(self.echo) < u32::MAX / 2
@@ -332,10 +347,18 @@ impl Receiver {
     /// When there is something to do.
     pub(super) fn next_timeout(&self) -> Option<Nanos> {
         let reading = self.reading.next_timeout();
-        self.ack_due().into_iter().chain(reading).min()
+        let merged = self.merge.as_ref().and_then(|merge| merge.due());
+        [self.ack_due(), reading, merged]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    pub(super) fn on_timeout(&mut self, now: Nanos) {
+    /// A time that [`next_timeout`](Self::next_timeout) returned has come. `rtt` and `rto` are those of the sending half.
+    pub(super) fn on_timeout(&mut self, now: Nanos, rtt: Option<Nanos>, rto: Nanos) {
+        if let Some(segment) = self.merge.as_mut().and_then(|merge| merge.on_timeout(now)) {
+            self.see(now, &segment, rtt, rto);
+        }
         self.ack_now |= self.ack_due().is_some_and(|due| due <= now);
         self.ack_now |= self.reading.on_timeout(now, self.next);
     }

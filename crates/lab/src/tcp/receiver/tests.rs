@@ -200,9 +200,9 @@ fn acknowledges_every_second_segment_or_after_the_delay() {
     receiver.fill(&mut Segment::default());
     assert_eq!(receiver.next_timeout(), None);
     receiver.take(2, &data(2897, 1448), None, SECOND);
-    receiver.on_timeout(2 + config.delayed_ack - 1);
+    receiver.on_timeout(2 + config.delayed_ack - 1, None, SECOND);
     assert!(!receiver.wants_ack());
-    receiver.on_timeout(2 + config.delayed_ack);
+    receiver.on_timeout(2 + config.delayed_ack, None, SECOND);
     assert!(receiver.wants_ack());
 }
 
