@@ -34,7 +34,7 @@ export function ladder(parent, seconds) {
   }
   const x264 = `nal-hrd=cbr:force-cfr=1:keyint=${frames}:min-keyint=${frames}:scenecut=0`;
   words.push("-c:v", "libx264", "-preset", "ultrafast", "-x264-params", x264, "-pix_fmt", "yuv420p");
-  words.push("-f", "dash", "-seg_duration", String(SEGMENT), "-use_timeline", "0");
+  words.push("-f", "dash", "-seg_duration", String(SEGMENT), "-use_timeline", "0", "-hls_playlist", "1");
   words.push("-adaptation_sets", "id=0,streams=v", join(draft, "video.mpd"));
   execFileSync("ffmpeg", words, { stdio: "inherit" });
   // ffmpeg asks for two segments in the buffer. dash.js keeps the first quality until then; [Spiteri18] has no such rule.

@@ -119,6 +119,10 @@ export async function open(folder, content) {
   let listening = listen();
   await pause(500);
   return {
+    /** Starts a program on the server, which ends with this process. Its standard output is dropped. */
+    start: (...words) => {
+      servers.push(start(...words));
+    },
     /** The congestion control of nginx's connections from now on. A route can name any that the kernel has. */
     congestion: (cc) => inside(`ip route replace table ${HTTPS} 192.0.2.0/24 dev eth0 congctl ${cc}`),
     /** New servers for downloads: the end of a shell may not have reached the old ones. */

@@ -34,6 +34,14 @@ async function watch(browser, video) {
   return page.evaluate((options) => window.play(options), { ...video, manifest });
 }
 
+/** Watches a video with either player. */
+async function watchServed(browser, video) {
+  const page = await browser.newPage();
+  page.on("pageerror", (error) => console.error(`${video.player}: ${error.message}`));
+  await page.goto(`file://${join(import.meta.dirname, "player/either.html")}`);
+  return page.evaluate((options) => window.play(options), video);
+}
+
 /** Visits a page with an empty cache, and keeps an archive (HAR) of it if there is a place for it. */
 async function visit(browser, { path, archive }) {
   const recordHar = archive && { path: archive, content: "omit" };
@@ -79,6 +87,7 @@ const stop = task.download && download(task.download);
 await new Promise((done) => setTimeout(done, 1000 * (task.download?.lead ?? 0)));
 const seen = {};
 if (task.video) seen.video = await watch(browser, task.video);
+if (task.served) seen.served = await watchServed(browser, task.served);
 if (task.pages) {
   seen.pages = [];
   for (const page of task.pages) seen.pages.push(await visit(browser, page));
