@@ -120,6 +120,10 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
         Cause::Sender => say(
             "A sender that paces itself looks like an application that writes at a steady rate.",
         ),
+        Cause::Application if kept.transfer.metrics.lost_packets > 0 && !is_behind => say(
+            "If the sending machine shapes its traffic (`tc qdisc`), packets waited before this capture saw them, and \
+             the application only looks slow. `tidegate sample --hook tc` captures in front of such a shaper.",
+        ),
         Cause::Unclear => {
             let left: Vec<&str> = left(kept).into_iter().map(noun).collect();
             say(&format!("Not ruled out: {}.", left.join(", ")));
