@@ -388,20 +388,25 @@ impl<'a> Case<'a> {
             format!(" Now it adds {}.", time(median.saturating_sub(base)))
         });
         let room = self.limiter_rate().zip(self.base());
-        let room = room.map(|(limit, base)| sizing::bdp(limit, base));
-        let bound = match room {
-            // A queue of less than a few packets would drop some of every burst.
-            Some(room) if room < FEW_PACKETS => String::new(),
-            Some(room) => format!(
-                ", or bound it to a round trip's worth (about {})",
-                bytes(room)
-            ),
-            None => ", or bound it to a round trip's worth".to_owned(),
+        let room = room.map_or(String::new(), |(limit, base)| {
+            format!(" (about {})", bytes(sizing::bdp(limit, base)))
+        });
+        // A queue of less than a few packets would drop some of every burst.
+        let bound = match self.window() {
+            Some(window) if window < FEW_PACKETS => String::new(),
+            _ => format!(", or bound it to a round trip's worth{room}"),
         };
         format!(
             "Nothing is broken. If the delay matters, manage the queue (CoDel, PIE, fq_codel){bound}; \
              the rate stays the same.{waited}"
         )
+    }
+
+    /// The bytes of a round trip at the limit, or at what it got.
+    fn window(&self) -> Option<u64> {
+        let limit = self.limit(Layer::Payload);
+        let limit = limit.or(self.transfer.metrics.goodput_bps())?;
+        Some((limit / 8.0 * self.base()? as f64 / 1e9) as u64)
     }
 
     /// A window of one round trip at the rate fills the link and not its queue [Trickle §3].
@@ -411,10 +416,7 @@ impl<'a> Case<'a> {
                     use a congestion control that heeds delay (BBR)."
                 .to_owned();
         }
-        let limit = self.limit(Layer::Payload);
-        let limit = limit.or(self.transfer.metrics.goodput_bps());
-        let window = limit.zip(self.base());
-        match window.map(|(limit, base)| (limit / 8.0 * base as f64 / 1e9) as u64) {
+        match self.window() {
             Some(window) if window < FEW_PACKETS => {
                 "The round trip is so short that a few packets fill this path, so a smaller window cannot empty the \
                  queue. Send a little below its rate, or use a congestion control that heeds delay (BBR)."
