@@ -47,8 +47,8 @@ enum Message {
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Each frame's time, link layer, length here, and length on the wire.
-    frames: Vec<(Nanos, LinkType, u32, u32)>,
+    /// Each frame's time, link layer, length here, length on the wire, and direction.
+    frames: Vec<(Nanos, LinkType, u32, u32, Option<bool>)>,
 }
 
 /// Opens the dataset, and starts the thread that writes to it.
@@ -118,6 +118,7 @@ impl Consumer for Feeder {
             frame.link,
             frame.data.len() as u32,
             frame.wire_len,
+            frame.outbound,
         ));
         match bytes.len() >= BATCH {
             true => self.hand_on(),
@@ -190,7 +191,7 @@ impl Work {
             match message {
                 Message::Frames(batch) => {
                     let mut rest = &batch.bytes[..];
-                    for (at, link, kept, wire_len) in batch.frames {
+                    for (at, link, kept, wire_len, outbound) in batch.frames {
                         let data;
                         (data, rest) = rest.split_at(kept as usize);
                         live.frame(&Frame {
@@ -198,6 +199,7 @@ impl Work {
                             link,
                             data,
                             wire_len,
+                            outbound,
                         })?;
                     }
                 }
