@@ -65,6 +65,7 @@ pub fn wire(data: &[u8]) {
         return;
     };
     let frame = Frame {
+        outbound: None,
         at: 1_000_000_000,
         link: LinkType(u16::from_be_bytes([a, b])),
         data,
@@ -133,6 +134,7 @@ pub fn packets(data: &[u8]) {
         }
         let frame = raw_ip(record, origin, choice);
         let frame = Frame {
+            outbound: None,
             at,
             link: LinkType::RAW,
             data: &frame,

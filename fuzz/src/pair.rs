@@ -61,6 +61,7 @@ pub fn pair(data: &[u8]) {
 
 fn put(capture: &mut Gathered, at: u64, bytes: &[u8], length: usize) {
     capture.frame(&Frame {
+        outbound: None,
         at,
         link: LinkType::RAW,
         data: bytes,

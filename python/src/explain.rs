@@ -1,7 +1,6 @@
 //! What limited one transfer.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,28 +11,31 @@ use tidegate_story::model::Model;
 use tidegate_story::picture;
 use tidegate_trace::detect::{Entry, Extent};
 use tidegate_trace::flow::Settings;
-use tidegate_trace::{Options, Sink, analyse};
+use tidegate_trace::{Options, Sink, analyse_pieces};
 
 use crate::problem::Problem;
 use crate::rows::detector_named;
+use crate::source::{Pieces, Source};
 use crate::wait::interruptible;
 
-/// The explanation as JSON, and its picture as SVG. See `tidegate.explain`.
+/// The explanation as JSON, and its picture as SVG, of a transfer in a capture, all its pieces. See `tidegate.explain`.
 ///
 /// # Errors
 /// The capture cannot be read, or does not hold the transfer.
 #[pyfunction]
-#[pyo3(signature = (path, flow, segment, from_client, detector))]
+#[pyo3(signature = (pieces, flow, segment, from_client, detector))]
 pub fn explain(
     py: Python<'_>,
-    path: PathBuf,
+    pieces: Vec<(String, Source)>,
     flow: Option<u64>,
     segment: Option<u32>,
     from_client: Option<bool>,
     detector: &str,
 ) -> PyResult<(String, String)> {
+    let pieces = Pieces::new(pieces);
     let asked = Asked {
-        path: &path,
+        name: pieces.name(),
+        pieces,
         flow,
         segment,
         from_client,
@@ -44,8 +46,9 @@ pub fn explain(
     told.map_err(|problem| problem.raise(py))
 }
 
-struct Asked<'a> {
-    path: &'a Path,
+struct Asked {
+    pieces: Pieces,
+    name: String,
     flow: Option<u64>,
     segment: Option<u32>,
     from_client: Option<bool>,
@@ -53,7 +56,7 @@ struct Asked<'a> {
     stop: Arc<AtomicBool>,
 }
 
-impl Asked<'_> {
+impl Asked {
     fn answer(&self) -> Result<(String, String), Problem> {
         let measuring = || Options {
             cancel: Some(Arc::clone(&self.stop)),
@@ -65,7 +68,7 @@ impl Asked<'_> {
                 let mut longest = Longest::new(self.from_client);
                 self.read(measuring(), &mut longest)?;
                 longest.flow().ok_or_else(|| {
-                    Problem::other(self.path, "no flow in this capture has data".to_owned())
+                    self.problem("no flow in this capture has data")
                 })?
             }
         };
@@ -79,26 +82,36 @@ impl Asked<'_> {
             ..measuring()
         };
         self.read(judging, &mut keeper)?;
-        let name: Arc<str> = self.path.display().to_string().into();
+        let name: Arc<str> = self.name.as_str().into();
         let account = keeper
             .account(&name, self.detector.name, self.from_client)
             .map_err(|absent| {
                 let reason = absent.to_string();
                 let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
-                Problem::other(self.path, reason.to_owned())
+                self.problem(reason)
             })?;
         let replay = Model::of(&account);
         let data = explanation(&account, &replay).to_string();
         Ok((data, picture::draw(&account, &replay)))
     }
 
+    fn problem(&self, reason: &str) -> Problem {
+        Problem::other(Path::new(&self.name), reason.to_owned())
+    }
+
     /// A capture that breaks off is still explained; one whose beginning cannot be read is an error.
     fn read(&self, options: Options, sink: &mut dyn Sink) -> Result<(), Problem> {
-        let file = File::open(self.path).map_err(|error| Problem::of_file(self.path, &error))?;
-        let outcome = analyse(file, options, sink);
-        match outcome.error {
-            Some(error) if outcome.counters.frames == 0 => {
-                Err(Problem::of_capture(self.path, &error))
+        let pieces = self.pieces.in_order();
+        let mut opened = Vec::new();
+        for piece in &pieces {
+            let source = piece.open(&Arc::default());
+            let name = Path::new(&piece.name);
+            opened.push(source.map_err(|error| Problem::of_file(name, &error))?);
+        }
+        let outcome = analyse_pieces(opened, options, sink);
+        match (outcome.error, pieces.get(outcome.piece)) {
+            (Some(error), Some(piece)) if outcome.counters.frames == 0 => {
+                Err(Problem::of_capture(Path::new(&piece.name), &error))
             }
             _ => Ok(()),
         }

@@ -1,5 +1,6 @@
 """The story of a transfer."""
 
+import lzma
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -23,5 +24,21 @@ def test_a_transfer_is_chosen(policed: Path) -> None:
     assert tidegate.explain(policed, detector="pd")["detector"] == "pd"
     with pytest.raises(tidegate.CaptureError, match="xz: no flow 999"):
         tidegate.explain(policed, flow=999)
+    with pytest.raises(ValueError, match="join=True"):
+        tidegate.explain([policed, policed])
     with pytest.raises(ValueError, match="both"):
         tidegate.explain(policed, sender="both")  # type: ignore[arg-type]
+
+
+def test_the_pieces_of_a_capture_are_one(policed: Path, tmp_path: Path) -> None:
+    """A file of one packet in front of the capture, in a folder with it: the transfer is the same."""
+    whole = lzma.open(policed).read()
+    length = 16 + int.from_bytes(whole[24 + 8 : 24 + 12], "little")
+    (tmp_path / "b.pcap").write_bytes(whole[: 24 + length])
+    (tmp_path / "a.pcap").write_bytes(whole[:24] + whole[24 + length :])
+    told = tidegate.explain(tmp_path, join=True)
+    alone = tidegate.explain(policed)
+    assert told.headline == alone.headline
+    assert told["transfer"] == alone["transfer"]
+    with pytest.raises(ValueError, match="join=True"):
+        tidegate.explain(tmp_path)

@@ -4,6 +4,8 @@ import ipaddress
 import operator
 import random
 import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -199,6 +201,28 @@ def test_few_samples_say_nothing(dataset: Path) -> None:
     assert report.networks["loss_rate_not_policed"].null_count() == len(NETWORKS)
     assert len(report.clusters) == len(report.distributions) == len(report.network_distributions) == 0
     assert "AS6450" not in report.html(), "no system has a page of its own"
+
+
+def test_a_report_says_why_groups_have_no_shares(dataset: Path) -> None:
+    few = str(tidegate.report(dataset, least_clients=CLIENTS + 1))
+    assert f"have fewer than {CLIENTS + 1} clients, and counts only" in few
+    assert "--least-clients" in few
+    enough = tidegate.report(dataset, least_clients=1)
+    assert "counts only" not in str(enough) and "counts only" not in enough.html()
+    assert "counts only" in tidegate.report(dataset, least_clients=CLIENTS + 1).html()
+
+
+def test_days_are_chosen_on_the_command_line(dataset: Path) -> None:
+    def said(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "tidegate", "report", str(dataset), *words]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    assert said("--since", "2026-01-01", "--until", "2099-01-01") == (0, f"{tidegate.report(dataset)}\n")
+    code, text = said("--since", "yesterday")
+    assert code == 1 and "since is a day such as" in text
+    code, text = said("--watch", "--until", "2026-11-22")
+    assert code == 2 and "leave out --since" in text
 
 
 def test_a_report_is_written(dataset: Path, tmp_path: Path) -> None:

@@ -113,20 +113,29 @@ class Explanation:
 
 
 def explain(
-    path: PathLike,
+    path: PathLike | Iterable[PathLike],
     *,
     flow: int | None = None,
     segment: int | None = None,
     sender: Literal["client", "server"] | None = None,
     detector: str = "tidegate",
+    join: bool = False,
 ) -> Explanation:
     """What limited one transfer of a capture: by default the one that took longest.
 
-    `flow` and `segment` are the numbers that `read` gives. Raises `CaptureError` if the capture cannot be read, or does not
+    `flow` and `segment` are the numbers that `read` gives. `join=True` takes all files, or all captures in a folder, as the
+    pieces of one capture, as `read` does. Raises `CaptureError` if the capture cannot be read, or does not
     hold the transfer.
     """
     if sender not in (None, "client", "server"):
         raise ValueError(f'sender={sender!r}: it is "client" or "server"')
     from_client = None if sender is None else sender == "client"
-    data, svg = _native.explain(Path(path), flow, segment, from_client, detector)
+    if join:
+        pieces = [(str(file), file) for file in _captures(path)]
+    else:
+        named = each(path)
+        if len(named) != 1 or named[0].is_dir():
+            raise ValueError("explain takes one capture: name it, or say join=True if these are the pieces of one")
+        pieces = [(str(file), file) for file in named]
+    data, svg = _native.explain(pieces, flow, segment, from_client, detector)
     return Explanation(json.loads(data), svg)

@@ -50,7 +50,7 @@ def read(
     progress: Callable[[int | None], None] | None,
 ) -> Rows: ...
 def explain(
-    path: Path,
+    pieces: list[tuple[str, Path]],
     flow: int | None,
     segment: int | None,
     from_client: bool | None,

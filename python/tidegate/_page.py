@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ._picture import band, curves
+from ._summary import few_clients
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,9 +59,11 @@ def page(report: Report) -> str:
     if report.playbacks is not None and report.rebuffering is not None:
         parts["Playbacks"] = _playbacks(report.playbacks, report.rebuffering)
     body = "".join(f"<h2>{escape(title)}</h2>{part}" for title, part in parts.items() if part)
+    note = few_clients(report)
+    few = f"<p>{escape(note)}</p>" if note else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tidegate: report</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{body}</body></html>\n"
+        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{few}{body}</body></html>\n"
     )
 
 

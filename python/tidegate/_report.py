@@ -48,10 +48,12 @@ class Report:
     playbacks: pl.DataFrame | None = None
     #: Figure 9: quantiles of the rebuffering ratio of these playbacks, and of the time until they began.
     rebuffering: pl.DataFrame | None = None
+    #: Groups with fewer clients have counts only.
+    least_clients: int = 20
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """All tables by name."""
-        tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        tables = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "least_clients"}
         return {name: table for name, table in tables.items() if table is not None}
 
     def __str__(self) -> str:
@@ -143,6 +145,7 @@ def tables_of(rows: Rows, least: int, errors: Tested | None, playbacks: Rows | N
         network_hours=shares_by(rows, ["client_asn", "hour"], least, errors).sort("client_asn", "hour"),
         playbacks=viewed[0],
         rebuffering=viewed[1],
+        least_clients=least,
     )
 
 

@@ -29,7 +29,22 @@ def summary(report: Report) -> str:
     parts = [regions, networks]
     if report.playbacks is not None and report.rebuffering is not None:
         parts.append(_viewed(report.playbacks, report.rebuffering))
+    note = few_clients(report)
+    if note:
+        parts.append(note)
     return "\n\n".join(parts)
+
+
+def few_clients(report: Report) -> str:
+    """Why groups have no shares, if there are such groups."""
+    counts = [*report.regions["clients"], *report.networks["clients"]]
+    few = sum(count < report.least_clients for count in counts)
+    if not few:
+        return ""
+    return (
+        f"{few} of {len(counts)} groups have fewer than {report.least_clients} clients, and counts only: intervals of few clients say little. "
+        "least_clients of tidegate.report, or --least-clients of python -m tidegate report, changes this number."
+    )
 
 
 def _viewed(playbacks: pl.DataFrame, rebuffering: pl.DataFrame) -> str:

@@ -60,6 +60,7 @@ pub fn read(there: &Path, back: &Path, port: u16, behind: u64) -> Result<Seen> {
     };
     for (at, link, data, wire_len) in &frames.all {
         let frame = Frame {
+            outbound: None,
             at: *at,
             link: *link,
             data,

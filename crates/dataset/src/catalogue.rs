@@ -1,11 +1,11 @@
 //! Which captures are in a dataset, and which are on their way.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::content::{Content, Lengths, Piece};
-use crate::entry::Entry;
+use crate::entry::{Entry, Held};
 use crate::error::Error;
 use crate::staged::Places;
 
@@ -13,6 +13,8 @@ use crate::staged::Places;
 pub(crate) struct Catalogue {
     places: Places,
     known: Mutex<Known>,
+    /// Captures are committed one after the other: each one sees those before it.
+    commits: Mutex<()>,
 }
 
 /// What is in the dataset, and what is on its way.
@@ -21,6 +23,8 @@ struct Known {
     entries: HashMap<String, Entry>,
     /// The captures that a piece is of, by its length and hash.
     captures: HashMap<(u64, String), HashSet<String>>,
+    /// The captures that have a piece with this head.
+    heads: HashMap<String, HashSet<String>>,
     lengths: Lengths,
     drafts: HashSet<String>,
 }
@@ -34,6 +38,7 @@ impl Catalogue {
         Ok(Self {
             places,
             known: Mutex::new(known),
+            commits: Mutex::default(),
         })
     }
 
@@ -42,15 +47,20 @@ impl Catalogue {
     }
 
     /// The lengths that a file with this head may have had when it was added before.
-    pub(crate) fn lengths(&self, head: &str) -> Vec<u64> {
+    pub(crate) fn lengths(&self, head: &str) -> BTreeSet<u64> {
         self.known().lengths.of(head)
     }
 
-    /// Reserves a capture, and names those that it replaces. Nothing, if it is known or on its way.
-    pub(crate) fn reserve(&self, content: &Content) -> Option<Vec<String>> {
+    /// Reserves a capture, unless it is in the dataset or on its way.
+    pub(crate) fn reserve(&self, content: &Content) -> Result<(), Held> {
         let mut known = self.known();
-        let free = !known.holds(content) && known.drafts.insert(content.id());
-        free.then(|| known.contained_in(content))
+        if let Some(held) = known.holds(content) {
+            return Err(held);
+        }
+        match known.drafts.insert(content.id()) {
+            true => Ok(()),
+            false => Err(Held::default()),
+        }
     }
 
     /// Reserves rows that are of no file. Not, if there are rows of this name.
@@ -69,10 +79,25 @@ impl Catalogue {
         self.places.staged.join(capture)
     }
 
-    pub(crate) fn commit(&self, folder: &Path, entry: Entry) -> Result<(), Error> {
+    /// Commits a capture, unless one that holds it was committed meanwhile: then it says which.
+    pub(crate) fn commit(
+        &self,
+        folder: &Path,
+        mut entry: Entry,
+        content: Option<Content>,
+    ) -> Result<Option<Held>, Error> {
+        let _one = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(content) = content {
+            let known = self.known();
+            if let Some(held) = known.holds(&content) {
+                return Ok(Some(held));
+            }
+            entry.replaces = known.contained_in(&content);
+            entry.pieces = content.pieces;
+        }
         self.places.commit(folder, &entry)?;
         self.known().add(entry);
-        Ok(())
+        Ok(None)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -87,54 +112,73 @@ impl Known {
         }
         for piece in &entry.pieces {
             self.lengths.add(piece);
-            let key = (piece.bytes, piece.sha256.clone());
-            self.captures
-                .entry(key)
-                .or_default()
-                .insert(entry.id.clone());
+            let id = || entry.id.clone();
+            self.captures.entry(piece.key()).or_default().insert(id());
+            let head = self.heads.entry(piece.head.clone());
+            head.or_default().insert(id());
         }
         self.entries.insert(entry.id.clone(), entry);
     }
 
-    /// The captures that a piece is of.
-    fn with<'a>(&'a self, key: &(u64, String)) -> impl Iterator<Item = &'a Entry> + 'a {
-        let ids = self.captures.get(key).into_iter().flatten();
+    fn entries<'a>(
+        &'a self,
+        ids: Option<&'a HashSet<String>>,
+    ) -> impl Iterator<Item = &'a Entry> + 'a {
+        let ids = ids.into_iter().flatten();
         ids.filter_map(|id| self.entries.get(id))
     }
 
-    /// Whether one capture of the dataset has all the pieces.
-    fn holds(&self, content: &Content) -> bool {
-        let keys: Vec<_> = content
-            .pieces
-            .iter()
-            .map(|piece| (piece.bytes, piece.sha256.clone()))
-            .collect();
-        let Some(first) = keys.first() else {
-            return false;
+    /// The captures that have a piece with this head.
+    fn begun_like<'a>(&'a self, piece: &Piece) -> impl Iterator<Item = &'a Entry> + 'a {
+        self.entries(self.heads.get(&piece.head))
+    }
+
+    /// A capture of the dataset that has all the pieces, or pieces that begin like them.
+    fn holds(&self, content: &Content) -> Option<Held> {
+        let same = |a: &Piece, b: &Piece| (a.bytes, &a.sha256) == (b.bytes, &b.sha256);
+        let has = |entry: &Entry, piece: &Piece| {
+            let mut pieces = entry.pieces.iter();
+            pieces.any(|its| same(piece, its) || piece.is_beginning_of(its))
         };
-        let has = |entry: &Entry, key: &(u64, String)| {
-            let same = |piece: &Piece| (piece.bytes, &piece.sha256) == (key.0, &key.1);
-            entry.pieces.iter().any(same)
-        };
-        self.with(first)
-            .any(|entry| keys.iter().all(|key| has(entry, key)))
+        let pieces = &content.pieces;
+        let mut entries = self.begun_like(pieces.first()?);
+        let entry = entries.find(|entry| pieces.iter().all(|piece| has(entry, piece)))?;
+        let whole = |piece: &Piece| entry.pieces.iter().any(|its| same(piece, its));
+        let cut = pieces.iter().find(|piece| !whole(piece));
+        let longer = cut.and_then(|cut| {
+            let mut pieces = entry.pieces.iter();
+            pieces.find(|its| cut.is_beginning_of(its))
+        });
+        Some(Held {
+            problems: entry.report.problems.clone(),
+            longer: longer.map(|piece| piece.name.clone()),
+        })
     }
 
     /// The captures whose pieces are all in this one, or are beginnings of its pieces.
     fn contained_in(&self, content: &Content) -> Vec<String> {
         let mut keys = content.beginnings.clone();
-        keys.extend(
-            content
-                .pieces
-                .iter()
-                .map(|piece| (piece.bytes, piece.sha256.clone())),
-        );
+        keys.extend(content.pieces.iter().map(Piece::key));
+        let begins = |piece: &Piece| {
+            // Of captures that came while this one was read, only the steps are known.
+            !content.compared.contains(&piece.bytes)
+                && content.pieces.iter().any(|its| piece.is_beginning_of(its))
+        };
         let inside = |entry: &&Entry| {
             let mut pieces = entry.pieces.iter();
-            pieces.all(|piece| keys.contains(&(piece.bytes, piece.sha256.clone())))
+            pieces.all(|piece| keys.contains(&piece.key()) || begins(piece))
         };
-        let found = keys.iter().flat_map(|key| self.with(key)).filter(inside);
-        let mut ids: Vec<String> = found.map(|entry| entry.id.clone()).collect();
+        let found = keys.iter().map(|key| self.captures.get(key));
+        let found = found.flat_map(|ids| self.entries(ids));
+        let like = content
+            .pieces
+            .iter()
+            .flat_map(|piece| self.begun_like(piece));
+        let mut ids: Vec<String> = found
+            .chain(like)
+            .filter(inside)
+            .map(|entry| entry.id.clone())
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         ids

@@ -9,6 +9,10 @@ use sha2::{Digest, Sha256};
 
 /// So many bytes at the beginning of a file are looked up: captures that have them in common may be one that grew.
 const HEAD: usize = 512;
+/// Between a length and its double there are so many lengths at which the beginning of a file has a hash.
+const STEPS: u64 = 8;
+/// Hexadecimal digits of such a hash: 64 bits.
+const DIGITS: usize = 16;
 
 /// A file of a capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +25,28 @@ pub struct Piece {
     pub sha256: String,
     /// The same of its first bytes.
     pub(crate) head: String,
+    /// Hashes of its beginnings at the lengths of [`steps`], one behind the other. Datasets of earlier programs do not
+    /// have them.
+    #[serde(default)]
+    pub(crate) steps: String,
+}
+
+impl Piece {
+    /// Whether a longer piece begins like this one. At least 8/9 of this piece's bytes were compared.
+    pub(crate) fn is_beginning_of(&self, longer: &Self) -> bool {
+        self.bytes < longer.bytes && !self.steps.is_empty() && longer.steps.starts_with(&self.steps)
+    }
+
+    pub(crate) fn key(&self) -> (u64, String) {
+        (self.bytes, self.sha256.clone())
+    }
+}
+
+/// The lengths at which the beginning of a file has a hash: from [`HEAD`] on, in steps of an eighth of a power of two. A
+/// file of 1 GB has 167.
+fn steps() -> impl Iterator<Item = u64> {
+    let octaves = std::iter::successors(Some(HEAD as u64), |length| length.checked_mul(2));
+    octaves.flat_map(|octave| (0..STEPS).map(move |step| octave + octave / STEPS * step))
 }
 
 /// What a capture holds, in one file or in several.
@@ -30,6 +56,8 @@ pub struct Content {
     pub pieces: Vec<Piece>,
     /// Lengths and hashes of beginnings of these files that were captures once.
     pub(crate) beginnings: BTreeSet<(u64, String)>,
+    /// The lengths of all beginnings that were compared with captures.
+    pub(crate) compared: BTreeSet<u64>,
 }
 
 impl Content {
@@ -68,7 +96,7 @@ impl Lengths {
     }
 
     /// Those that a piece with this head may have had before.
-    pub(crate) fn of(&self, head: &str) -> Vec<u64> {
+    pub(crate) fn of(&self, head: &str) -> BTreeSet<u64> {
         let longer = self.by_head.get(head).into_iter().flatten();
         self.short.iter().chain(longer).copied().collect()
     }
@@ -92,24 +120,33 @@ fn read_up_to(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 pub(crate) fn read(
     name: &str,
     mut source: impl Read,
-    lengths: impl FnOnce(&str) -> Vec<u64>,
+    lengths: impl FnOnce(&str) -> BTreeSet<u64>,
 ) -> io::Result<(Piece, Vec<(u64, String)>)> {
     let mut buffer = vec![0; 1 << 16];
     let filled = read_up_to(&mut source, &mut buffer[..HEAD])?;
     let head = hex(&Sha256::digest(&buffer[..filled]));
     let (mut all, mut bytes, mut filled) = (Sha256::new(), 0, filled);
     let mut beginnings = Vec::new();
-    let mut lengths: BTreeSet<u64> = lengths(&head).into_iter().collect();
+    let mut lengths = lengths(&head);
+    let (mut ahead, mut hashes) = (steps().peekable(), String::new());
     while filled > 0 {
         let mut rest = &buffer[..filled];
-        while let Some(length) = lengths.first().copied()
-            && length <= bytes + rest.len() as u64
-        {
-            lengths.pop_first();
-            let (before, behind) = rest.split_at((length - bytes) as usize);
+        loop {
+            let (length, step) = (lengths.first(), ahead.peek());
+            let next = length.into_iter().chain(step).min().copied();
+            let Some(next) = next.filter(|next| *next <= bytes + rest.len() as u64) else {
+                break;
+            };
+            let (before, behind) = rest.split_at((next - bytes) as usize);
             all.update(before);
-            (bytes, rest) = (length, behind);
-            beginnings.push((length, hex(&all.clone().finalize())));
+            (bytes, rest) = (next, behind);
+            let hash = hex(&all.clone().finalize());
+            if ahead.next_if_eq(&next).is_some() {
+                hashes += &hash[..DIGITS];
+            }
+            if lengths.remove(&next) {
+                beginnings.push((next, hash));
+            }
         }
         all.update(rest);
         bytes += rest.len() as u64;
@@ -123,6 +160,7 @@ pub(crate) fn read(
         bytes,
         sha256,
         head,
+        steps: hashes,
     };
     Ok((piece, beginnings))
 }
@@ -143,7 +181,7 @@ mod tests {
     #[test]
     fn a_file_is_identified_by_its_content() {
         // NIST's example for SHA-256.
-        let (piece, beginnings) = read("x", &b"abc"[..], |_| vec![]).expect("read");
+        let (piece, beginnings) = read("x", &b"abc"[..], |_| BTreeSet::new()).expect("read");
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!((&piece.sha256[..], piece.bytes), (expected, 3));
         assert!(beginnings.is_empty());
@@ -154,10 +192,34 @@ mod tests {
         let whole: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
         for length in [1, 24, 511, 512, 513, 65_535, 65_536, 65_537, 299_999] {
             let mut lengths = Lengths::default();
-            let (before, _) = read("x", &whole[..length], |_| vec![]).expect("read");
+            let (before, _) = read("x", &whole[..length], |_| BTreeSet::new()).expect("read");
             lengths.add(&before);
             let (_, beginnings) = read("x", &whole[..], |head| lengths.of(head)).expect("read");
             assert_eq!(beginnings, [(length as u64, before.sha256)], "{length}");
         }
+    }
+    #[test]
+    fn a_beginning_is_told_from_another_file() {
+        let whole: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+        let piece = |bytes: &[u8]| read("x", bytes, |_| BTreeSet::new()).expect("read").0;
+        let longer = piece(&whole);
+        for length in [512, 1_000, 1_024, 65_536, 299_999] {
+            let short = piece(&whole[..length]);
+            assert!(short.is_beginning_of(&longer), "{length}");
+            assert!(!longer.is_beginning_of(&short), "{length}");
+            // Within the first 8/9 any byte counts.
+            let mut other = whole[..length].to_vec();
+            other[length * 8 / 9 - 1] ^= 1;
+            assert!(!piece(&other).is_beginning_of(&longer), "{length}");
+        }
+        assert!(!longer.is_beginning_of(&longer));
+        // Headers of captures may be alike.
+        assert!(!piece(&whole[..511]).is_beginning_of(&longer));
+        assert_eq!(
+            steps()
+                .take_while(|length| *length <= 1_000_000_000)
+                .count(),
+            167
+        );
     }
 }

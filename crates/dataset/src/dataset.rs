@@ -1,6 +1,6 @@
 //! The dataset as a folder, and how a capture is added to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -13,6 +13,7 @@ use tidegate_trace::rows::SegmentRow;
 use crate::catalogue::Catalogue;
 use crate::content::{self, Content};
 use crate::draft::Draft;
+use crate::entry::Held;
 use crate::error::{Error, VERSION};
 use crate::origin::Origin;
 use crate::staged::{self, Places};
@@ -27,7 +28,7 @@ pub struct Dataset {
 /// Whether a capture is to be analysed.
 pub enum Claim<'a> {
     /// It is in the dataset, or on its way into it.
-    Known,
+    Known(Held),
     /// It is not: its rows go into the draft.
     New(Box<Draft<'a>>),
 }
@@ -107,9 +108,14 @@ impl Dataset {
         let mut content = Content {
             pieces: Vec::new(),
             beginnings: Default::default(),
+            compared: Default::default(),
         };
         for (name, file) in files {
-            let lengths = |head: &str| self.catalogue.lengths(head);
+            let lengths = |head: &str| {
+                let lengths = self.catalogue.lengths(head);
+                content.compared.extend(&lengths);
+                lengths
+            };
             let (piece, beginnings) = content::read(name.as_ref(), file, lengths)?;
             content.pieces.push(piece);
             content.beginnings.extend(beginnings);
@@ -117,16 +123,16 @@ impl Dataset {
         Ok(content)
     }
 
-    /// Begins to add a capture, unless it is known. Captures that it contains, since its files have grown or more
-    /// files belong to it, will be replaced.
+    /// Begins to add a capture, unless the dataset holds it, or a capture that begins like it. Captures that it contains,
+    /// since its files have grown or more files belong to it, will be replaced.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn claim(&self, content: Content) -> Result<Claim<'_>, Error> {
-        let Some(replaces) = self.catalogue.reserve(&content) else {
-            return Ok(Claim::Known);
-        };
-        let draft = self.draft(content.id())?.of_files(content, replaces);
+        if let Err(held) = self.catalogue.reserve(&content) {
+            return Ok(Claim::Known(held));
+        }
+        let draft = self.draft(content.id())?.of_files(content);
         Ok(Claim::New(Box::new(draft)))
     }
 
@@ -176,19 +182,24 @@ fn check(root: &Path, about: &About, settings: &BTreeMap<String, String>) -> Res
             found: about.schema,
         });
     }
-    let none = String::from("nothing");
-    for key in about.settings.keys().chain(settings.keys()) {
-        let value =
-            |settings: &BTreeMap<String, String>| settings.get(key).unwrap_or(&none).clone();
-        let (found, wanted) = (value(&about.settings), value(settings));
-        if found != wanted {
-            return Err(Error::Settings {
-                path: root.to_owned(),
-                key: key.clone(),
-                found,
-                wanted,
-            });
-        }
+    let keys: BTreeSet<&String> = about.settings.keys().chain(settings.keys()).collect();
+    let different = keys
+        .into_iter()
+        .filter(|key| about.settings.get(*key) != settings.get(*key));
+    let different: Vec<&String> = different.collect();
+    if !different.is_empty() {
+        let words = |settings: &BTreeMap<String, String>| {
+            let word = |key: &&String| match settings.get(*key) {
+                Some(value) => format!("{key} = {value}"),
+                None => format!("no {key}"),
+            };
+            different.iter().map(word).collect::<Vec<_>>().join(", ")
+        };
+        return Err(Error::Settings {
+            path: root.to_owned(),
+            found: words(&about.settings),
+            wanted: words(settings),
+        });
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use tidegate_store::JoinedWriter;
 use tidegate_trace::rows::SegmentRow;
 
 use crate::catalogue::Catalogue;
-use crate::content::{Content, Piece};
-use crate::entry::{Entry, Report};
+use crate::content::Content;
+use crate::entry::{Entry, Held, Report};
 use crate::error::{Error, VERSION};
 use crate::hour::Hour;
 use crate::network::{Network, Networks};
@@ -28,9 +28,9 @@ const SORTED_BY: [&str; 2] = ["client_address", "start_s"];
 /// A capture on its way into the dataset. Dropped without [`commit`](Self::commit), it leaves nothing behind.
 pub struct Draft<'a> {
     catalogue: &'a Catalogue,
-    pieces: Vec<Piece>,
-    replaces: Vec<String>,
-    /// What the rows are of, if not of files.
+    /// What the rows are of, …
+    content: Option<Content>,
+    /// … if not of files.
     live: Option<String>,
     capture: Arc<str>,
     /// Its files so far, numbered.
@@ -48,8 +48,7 @@ impl<'a> Draft<'a> {
         staged::folder(&folder)?;
         Ok(Self {
             catalogue,
-            pieces: Vec::new(),
-            replaces: Vec::new(),
+            content: None,
             live: None,
             capture: capture.into(),
             folder,
@@ -60,9 +59,9 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Says which files the rows are of, and which captures they replace.
-    pub(crate) fn of_files(mut self, content: Content, replaces: Vec<String>) -> Self {
-        (self.pieces, self.replaces) = (content.pieces, replaces);
+    /// Says which files the rows are of.
+    pub(crate) fn of_files(mut self, content: Content) -> Self {
+        self.content = Some(content);
         self
     }
 
@@ -111,23 +110,25 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Adds the capture to the dataset. From here on, a crash does not lose it.
+    /// Adds the capture to the dataset. From here on, a crash does not lose it. If one that holds it was added since the
+    /// draft was begun, it is not added.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn commit(mut self, report: Report) -> Result<(), Error> {
+    pub fn commit(mut self, report: Report) -> Result<Option<Held>, Error> {
         self.write()?;
         let entry = Entry {
             id: self.capture.to_string(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            pieces: std::mem::take(&mut self.pieces),
+            pieces: Vec::new(),
             live: self.live.take(),
             report,
             rows: self.rows,
             partitions: std::mem::take(&mut self.partitions),
-            replaces: std::mem::take(&mut self.replaces),
+            replaces: Vec::new(),
         };
-        self.catalogue.commit(&self.folder, entry)
+        let content = self.content.take();
+        self.catalogue.commit(&self.folder, entry, content)
     }
 
     /// Writes the rows that wait: a file for each hour.

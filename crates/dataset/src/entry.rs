@@ -15,6 +15,16 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
+/// Why a capture is not added: the dataset holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What was wrong with the capture that holds it, when that was added: its rows cover what could be read.
+    pub problems: Vec<String>,
+    /// If it is not that capture, but its beginning, as a copy that was made while the capture was written: the name of
+    /// the longer file when that was added.
+    pub longer: Option<String>,
+}
+
 /// A capture that is in the dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {

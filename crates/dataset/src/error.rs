@@ -42,15 +42,13 @@ pub enum Error {
         found: u32,
     },
     /// Its captures were analysed with other settings.
-    #[error("{}: the captures of this dataset were analysed with {key} = {found}, not {wanted}: use the same setting, or begin a new dataset", path.display())]
+    #[error("{}: the captures of this dataset were analysed with {found}, and this command says {wanted}: use the same settings, or begin a new dataset", path.display())]
     Settings {
         /// The dataset.
         path: PathBuf,
-        /// The setting.
-        key: String,
-        /// Its value in the dataset.
+        /// Those that are different, in the dataset.
         found: String,
-        /// The value that was asked for.
+        /// The same, as they were asked for.
         wanted: String,
     },
     /// The times of a capture are spread so widely that it would fill the disk with small files.

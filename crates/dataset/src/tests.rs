@@ -59,7 +59,7 @@ fn begin<'a>(dataset: &'a Dataset, files: &[&[u8]]) -> Option<Draft<'a>> {
         .expect("can be written")
     {
         Claim::New(draft) => Some(*draft),
-        Claim::Known => None,
+        Claim::Known(_) => None,
     }
 }
 
@@ -168,13 +168,63 @@ fn a_capture_that_grew_replaces_its_earlier_rows() {
     let long = vec![3; 5000];
     // It begins in the same way, and is another one.
     let mut other = long.clone();
-    other[999] = 4;
+    other[800] = 4;
     assert!(add(&dataset, &[&other], &[8]));
     for (length, rows) in [(100, &[1][..]), (1000, &[1, 2]), (5000, &[1, 2, 3_600])] {
         assert!(add(&dataset, &[&long[..length]], rows));
     }
     assert_eq!(times(folder.path()), [1, 2, 8, 3_600]);
     assert_eq!(dataset.captures(), 2);
+}
+
+/// A copy that was made while a capture was written is a beginning of it.
+#[test]
+fn a_shorter_copy_of_a_capture_adds_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dataset = open(folder.path());
+    let long: Vec<u8> = (0..5000).map(|i| (i % 251) as u8).collect();
+    assert!(add(&dataset, &[&long, b"two"], &[1, 2]));
+    for cut in [512, 700, 4999] {
+        assert!(!add(&dataset, &[&long[..cut]], &[1]));
+        let claim = dataset.claim(content(&dataset, &[&long[..cut]]));
+        let Ok(Claim::Known(held)) = claim else {
+            panic!("{cut}: it is known")
+        };
+        assert_eq!(held.longer.as_deref(), Some("name"));
+    }
+    assert!(!add(&dataset, &[&long[..900], b"two"], &[1]));
+    // Another capture may begin in the same way.
+    let mut other = long[..900].to_vec();
+    other[700] ^= 1;
+    assert!(add(&dataset, &[&other], &[3]));
+    drop(dataset);
+    assert!(!add(&open(folder.path()), &[&long[..4999]], &[1]));
+    assert_eq!(times(folder.path()), [1, 2, 3]);
+}
+
+/// The same holds for copies that are analysed side by side.
+#[test]
+fn a_capture_and_its_copy_count_once_in_any_order() {
+    for short_first in [true, false] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dataset = open(folder.path());
+        let long: Vec<u8> = (0..5000).map(|i| (i % 251) as u8).collect();
+        let mut drafts = [&long[..], &long[..3000]].map(|bytes| {
+            let mut draft = begin(&dataset, &[bytes]).expect("neither is there yet");
+            let mut row = rows().swap_remove(0);
+            row.transfer.metrics.first_sent = bytes.len() as u64 * 1_000_000_000;
+            draft.add([row], &Networks::default(), 1.0).expect("added");
+            draft
+        });
+        if short_first {
+            drafts.reverse();
+        }
+        let held = drafts.map(|draft| draft.commit(Report::default()).expect("committed"));
+        assert!(held[0].is_none());
+        assert_eq!(held[1].is_some(), !short_first);
+        assert_eq!(times(folder.path()), [5000]);
+        assert_eq!(dataset.captures(), 1);
+    }
 }
 
 #[test]
@@ -279,9 +329,9 @@ fn a_dataset_has_one_writer_one_schema_and_one_analysis() {
         .err()
         .expect("an error");
     assert!(
-        error
-            .to_string()
-            .contains("analysed with --detector = tidegate, not pd"),
+        error.to_string().contains(
+            "analysed with --detector = tidegate, and this command says --detector = pd:"
+        ),
         "{error}"
     );
 

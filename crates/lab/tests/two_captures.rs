@@ -179,6 +179,7 @@ fn translated(capture: &[Captured]) -> Vec<Captured> {
 
 fn packet(captured: &Captured) -> Packet {
     decode(&Frame {
+        outbound: None,
         at: captured.at,
         link: LinkType::ETHERNET,
         data: &captured.bytes,
@@ -221,6 +222,7 @@ fn gather(capture: &[Captured]) -> Gathered {
     let mut gathered = Gathered::default();
     for captured in capture {
         gathered.frame(&Frame {
+            outbound: None,
             at: captured.at,
             link: LinkType::ETHERNET,
             data: &captured.bytes,

@@ -101,6 +101,7 @@ impl Feed {
             return Ok(());
         }
         self.consumer.frame(&Frame {
+            outbound: packet.marks.outbound,
             at: packet.at,
             link: self.link,
             data: &self.frame,

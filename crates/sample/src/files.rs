@@ -12,7 +12,7 @@ use crate::error::SampleError;
 use crate::folder::{Folder, Part};
 
 /// The level at which files are compressed: the fastest that finds most of what headers repeat.
-const LEVEL: i32 = 3;
+pub(crate) const LEVEL: i32 = 3;
 
 /// When a file ends and the next one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

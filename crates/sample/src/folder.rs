@@ -15,6 +15,8 @@ use crate::error::SampleError;
 const COMPLETE: &str = ".pcapng.zst";
 /// What the names of others end with. They also begin with a dot.
 const PART: &str = ".part";
+/// What the name of a file ends with while it is recovered.
+const AGAIN: &str = ".again";
 
 /// A folder with the files of one interface of one host.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ struct Place {
 }
 
 impl Folder {
-    /// Takes the folder for this process, and removes what a process that was killed left behind.
+    /// Takes the folder for this process.
     pub fn open(path: &Path, host: &str, interface: &str) -> Result<Self, SampleError> {
         fs::create_dir_all(path).map_err(SampleError::write(path))?;
         let stem = format!("{}-{}", plain(host), plain(interface));
@@ -45,11 +47,35 @@ impl Folder {
             removed: Mutex::default(),
             _lock: file,
         }));
-        let left = this.list(|name| name.starts_with('.') && name.ends_with(PART));
+        // A process may be killed while it recovers a file.
+        let left = this.list(|name| name.starts_with('.') && name.ends_with(AGAIN));
         for part in left.map_err(SampleError::write(path))? {
             fs::remove_file(&part).map_err(SampleError::write(&part))?;
         }
         Ok(this)
+    }
+
+    /// Files that a process that was killed did not complete.
+    pub fn left(&self) -> io::Result<Vec<PathBuf>> {
+        self.list(|name| name.starts_with('.') && name.ends_with(PART))
+    }
+
+    /// Begins a file that gets the name of one that was left. Not, if there is a complete one of this name.
+    pub fn again(&self, left: &Path) -> io::Result<Option<Part>> {
+        let name = left.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.trim_start_matches('.').trim_end_matches(PART);
+        let complete = self.0.path.join(format!("{name}{COMPLETE}"));
+        if complete.exists() {
+            return Ok(None);
+        }
+        let aside = self.0.path.join(format!(".{name}{AGAIN}"));
+        Ok(Some(Part {
+            folder: self.clone(),
+            file: File::create(&aside)?,
+            aside: Some(aside),
+            complete,
+            bytes: 0,
+        }))
     }
 
     /// Its path.

@@ -30,6 +30,7 @@ pub(crate) fn hide(link: LinkType, frame: &mut [u8], mapping: &mut Mapping) -> b
         return true;
     }
     let whole = Frame {
+        outbound: None,
         at: 0,
         link,
         data: frame,
@@ -176,6 +177,7 @@ mod tests {
 
     fn as_frame(data: &[u8]) -> Frame<'_> {
         Frame {
+            outbound: None,
             at: 0,
             link: LinkType::ETHERNET,
             data,

@@ -23,6 +23,7 @@ mod packet;
 mod place;
 mod privileges;
 mod records;
+mod recover;
 mod sampler;
 mod source;
 mod sys;

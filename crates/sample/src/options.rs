@@ -1,5 +1,6 @@
 //! What a sampler is asked for, and what it tells.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,6 +83,20 @@ pub enum Event {
         before: Fraction,
         /// The share from now on.
         now: Fraction,
+    },
+    /// An earlier process was killed: its last file was completed, as far as it had been written.
+    Recovered {
+        /// Where it is.
+        path: PathBuf,
+        /// Packets in it.
+        packets: u64,
+    },
+    /// The same was tried without success. It is tried again at the next start.
+    NotRecovered {
+        /// The file that is not complete.
+        path: PathBuf,
+        /// Why.
+        reason: io::Error,
     },
     /// Files were removed to make room, the oldest first.
     Removed(Vec<PathBuf>),

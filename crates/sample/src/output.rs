@@ -14,6 +14,7 @@ use crate::folder::{Folder, is_full};
 use crate::fraction::Fraction;
 use crate::options::{Event, Options};
 use crate::packet::Packet;
+use crate::recover::recover;
 
 /// A file ends this long after its time at the latest, if no packet comes.
 const LATE: Nanos = 1_000_000_000;
@@ -35,12 +36,15 @@ pub(crate) struct Output {
     /// Packets that were not written since the last file was closed.
     discarded: u64,
     full_until: Nanos,
+    /// What became of the files of a process that was killed, until it is told.
+    recovered: Vec<Event>,
     counters: Arc<Counters>,
 }
 
 impl Output {
     pub fn new(options: Options, origin: Origin) -> Result<Self, SampleError> {
         let folder = Folder::open(&options.folder, &origin.host, &origin.interface)?;
+        let recovered = recover(&folder).map_err(SampleError::write(folder.path()))?;
         let counters = Arc::new(Counters::default());
         counters.set_fraction(options.choice.fraction.get());
         Ok(Self {
@@ -55,6 +59,7 @@ impl Output {
             dropped: 0,
             discarded: 0,
             full_until: 0,
+            recovered,
         })
     }
 
@@ -179,6 +184,7 @@ impl Output {
 
     /// Ends a file whose time is over, if no packet did.
     pub fn rest(&mut self, report: &mut dyn FnMut(Event)) -> Result<(), SampleError> {
+        self.recovered.drain(..).for_each(&mut *report);
         let before = files::now().saturating_sub(LATE);
         let rotation = self.options.rotation;
         if self

@@ -153,8 +153,21 @@ impl Sampler {
     /// Samples until it is asked to stop, and completes the last file then.
     ///
     /// # Errors
-    /// A file cannot be written for another reason than a full disk, or the interface is gone.
+    /// A file cannot be written for another reason than a full disk, or the interface is gone. The last file is completed
+    /// then too, if it can be written.
     pub fn run(
+        &mut self,
+        requests: &Requests,
+        report: &mut dyn FnMut(Event),
+    ) -> Result<(), SampleError> {
+        self.sample(requests, report).inspect_err(|_| {
+            // The first error is the reason. What was handed over before the interface went is kept.
+            let _ = self.take(report);
+            let _ = self.target.end(report);
+        })
+    }
+
+    fn sample(
         &mut self,
         requests: &Requests,
         report: &mut dyn FnMut(Event),

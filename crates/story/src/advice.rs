@@ -88,6 +88,9 @@ const ABOUT: f64 = 0.1;
 /// A window that closes leaves less than this share of the most in flight on average.
 const SELDOM: f64 = 0.5;
 
+/// Four packets of Ethernet, in bytes. BBR keeps that many in flight at least, so a smaller window is no advice.
+const FEW_PACKETS: u64 = 4 * 1500;
+
 /// What the advice is computed from.
 struct Case<'a> {
     kept: &'a Kept,
@@ -388,10 +391,22 @@ impl<'a> Case<'a> {
         let room = room.map_or(String::new(), |(limit, base)| {
             format!(" (about {})", bytes(sizing::bdp(limit, base)))
         });
+        // A queue of less than a few packets would drop some of every burst.
+        let bound = match self.window() {
+            Some(window) if window < FEW_PACKETS => String::new(),
+            _ => format!(", or bound it to a round trip's worth{room}"),
+        };
         format!(
-            "Nothing is broken. If the delay matters, manage the queue (CoDel, PIE, fq_codel), or bound it to \
-             a round trip's worth{room}; the rate stays the same.{waited}"
+            "Nothing is broken. If the delay matters, manage the queue (CoDel, PIE, fq_codel){bound}; \
+             the rate stays the same.{waited}"
         )
+    }
+
+    /// The bytes of a round trip at the limit, or at what it got.
+    fn window(&self) -> Option<u64> {
+        let limit = self.limit(Layer::Payload);
+        let limit = limit.or(self.transfer.metrics.goodput_bps())?;
+        Some((limit / 8.0 * self.base()? as f64 / 1e9) as u64)
     }
 
     /// A window of one round trip at the rate fills the link and not its queue [Trickle §3].
@@ -401,13 +416,16 @@ impl<'a> Case<'a> {
                     use a congestion control that heeds delay (BBR)."
                 .to_owned();
         }
-        let limit = self.limit(Layer::Payload);
-        let limit = limit.or(self.transfer.metrics.goodput_bps());
-        match limit.zip(self.base()) {
-            Some((limit, base)) => format!(
+        match self.window() {
+            Some(window) if window < FEW_PACKETS => {
+                "The round trip is so short that a few packets fill this path, so a smaller window cannot empty the \
+                 queue. Send a little below its rate, or use a congestion control that heeds delay (BBR)."
+                    .to_owned()
+            }
+            Some(window) => format!(
                 "A window of about {} fills this path and leaves the queue empty: bound it (`tidegate serve` \
                  does), or use a congestion control that heeds delay (BBR).",
-                bytes((limit / 8.0 * base as f64 / 1e9) as u64)
+                bytes(window)
             ),
             None => {
                 "Bound the window, or use a congestion control that heeds delay (BBR).".to_owned()

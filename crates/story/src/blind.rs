@@ -113,12 +113,21 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
             say("It is not certain whether other connections use the policer too.");
         }
     }
+    let lost = kept.transfer.metrics.lost_packets > 0;
+    let is_near = matches!(
+        kept.transfer.path.vantage(),
+        Vantage::Sender | Vantage::Unknown
+    );
     match judgement.cause {
         Cause::Queue => say(
             "A shaper and a link of the same rate look alike in a capture: packets wait in a queue before both.",
         ),
         Cause::Sender => say(
             "A sender that paces itself looks like an application that writes at a steady rate.",
+        ),
+        Cause::Application if lost && is_near => say(
+            "If the sending machine shapes its traffic (`tc qdisc`), packets waited before this capture saw them, and \
+             the application only looks slow. `tidegate sample --hook tc` captures in front of such a shaper.",
         ),
         Cause::Unclear => {
             let left: Vec<&str> = left(kept).into_iter().map(noun).collect();

@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod dataset;
+mod format;
 #[cfg(feature = "gate")]
 pub mod gate;
 pub mod lab;
@@ -23,6 +24,8 @@ use tidegate_limiter::Rate;
 use tidegate_trace::detect::{self, DETECTORS, Detector, Entry, Extent};
 use tidegate_trace::flow::Settings;
 use tidegate_trace::pair::MOST_PACKETS;
+
+pub use format::Format;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -164,9 +167,9 @@ pub struct Detect {
     pub captures: Vec<PathBuf>,
     #[command(flatten)]
     pub pieces: Pieces,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub format: Format,
+    /// Output format [default: what the ending of --output says, such as .csv, else table]
+    #[arg(short, long, value_name = "FORMAT")]
+    pub format: Option<Format>,
     /// Write to this file, which appears only when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -280,6 +283,28 @@ impl Chosen {
     }
 }
 
+impl Detect {
+    /// The format of the output.
+    pub fn format(&self) -> Format {
+        match Format::of(self.format, self.output.as_deref()) {
+            // A summary has no rows, so only an object may follow from the ending.
+            Format::Json => Format::Json,
+            _ if self.summary && self.format.is_none() => Format::Table,
+            other => other,
+        }
+    }
+}
+
+impl Diagnose {
+    /// The format of the output.
+    pub fn format(&self) -> Format {
+        match self.json {
+            true => Format::Table,
+            false => Format::of(self.format, self.output.as_deref()),
+        }
+    }
+}
+
 impl Analysis {
     /// The detector.
     ///
@@ -320,20 +345,6 @@ impl Analysis {
             ..Settings::default()
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people to read
-    Table,
-    /// One array of objects
-    Json,
-    /// One object in each line
-    Jsonl,
-    /// With a header line
-    Csv,
-    /// Apache Parquet, for --output or a pipe
-    Parquet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -438,14 +449,9 @@ pub struct Diagnose {
     #[arg(long)]
     pub json: bool,
     /// Print rows instead of text: one for each direction of a connection (csv, json, jsonl, parquet)
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        conflicts_with = "json"
-    )]
-    pub format: Format,
+    /// [default: what the ending of --output says, such as .csv, else text]
+    #[arg(short, long, value_name = "FORMAT", conflicts_with = "json")]
+    pub format: Option<Format>,
     /// Write to this file, which appears only when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -46,7 +46,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         true => vec![Input::joined(inputs)],
         false => inputs,
     };
-    let stop = pipeline::interrupt_flag()?;
+    let (stop, terminated) = pipeline::interrupt_flags()?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = options.jobs.unwrap_or(cores).max(1);
     let mut view = View::new(options, common, inputs.len() > 1)?;
@@ -82,12 +82,16 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     });
     bar.finish_and_clear();
     result?;
-    view.finish(&summary, options.format)?;
+    view.finish(&summary, options.format())?;
     summary.warn();
     if succession.is_one() {
         eprintln!(
             "tidegate: these captures follow each other: if they are the pieces of one, add --join, so that a connection continues in the next"
         );
+    }
+    if options.follow && terminated.load(Ordering::Relaxed) {
+        // As a service manager ends what would go on for ever.
+        return Ok(Exit::Done);
     }
     let read = match inputs.len() {
         1 => String::new(),
@@ -114,11 +118,11 @@ pub fn ended(stop: &AtomicBool, failed: bool, read: &str) -> Exit {
 fn check(options: &Detect) -> anyhow::Result<()> {
     let wrong = if options.jobs == Some(0) {
         "--jobs must be at least 1"
-    } else if options.summary && !matches!(options.format, Format::Table | Format::Json) {
+    } else if options.summary && !matches!(options.format(), Format::Table | Format::Json) {
         "--summary has no rows: use it without --format, or with -f json"
-    } else if options.by == By::Packet && options.format == Format::Table {
+    } else if options.by == By::Packet && options.format() == Format::Table {
         "--by packet has no table: add -f csv, json, jsonl or parquet"
-    } else if options.format == Format::Parquet
+    } else if options.format() == Format::Parquet
         && !options.summary
         && options.output.is_none()
         && io::stdout().is_terminal()
@@ -158,7 +162,7 @@ impl View {
     fn new(options: &Detect, common: &Common, name_files: bool) -> anyhow::Result<Self> {
         let output = Output::to(options.output.as_deref())?;
         let paint = Paint::for_stdout(common.color, options.output.is_some());
-        let format = match options.format {
+        let format = match options.format() {
             _ if options.summary => return Ok(Self::Summary(output)),
             Format::Table => {
                 let table = Table::new(paint, options.all, name_files);

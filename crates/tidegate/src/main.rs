@@ -34,6 +34,7 @@ mod sample;
 mod serve;
 #[cfg(target_os = "linux")]
 mod shell;
+mod signals;
 mod succession;
 mod summary;
 mod table;

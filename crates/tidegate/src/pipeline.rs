@@ -15,6 +15,7 @@ use tidegate_trace::{Options, Outcome, Sink, analyse_pieces};
 
 use crate::cli::{Analysis, By, Chosen};
 use crate::input::Input;
+use crate::signals;
 use crate::transfers::Transfers;
 
 /// Rows in a batch. Batches are sorted: this is enough to show a usual capture in the order of its
@@ -57,19 +58,27 @@ pub struct Report {
 /// A flag that becomes true on Ctrl-C and when the terminal closes. Results so far are still
 /// reported. A second Ctrl-C ends the program at once.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    Ok(interrupt_flags()?.0)
+}
+
+/// The same flag, and one that becomes true on SIGTERM alone.
+pub fn interrupt_flags() -> anyhow::Result<(Arc<AtomicBool>, Arc<AtomicBool>)> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let flag = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
+    let terminated = Arc::new(AtomicBool::new(false));
     // Under nohup(1) SIGHUP is ignored, and stays so. The mask's lowest bit is signal 1, proc(5).
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     let kept = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
-    let hang_up = (!kept).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
+    let signals = [SIGINT, SIGTERM, SIGHUP];
+    let caught = if kept { &signals[..2] } else { &signals[..] };
+    let (to_stop, to_terminate) = (Arc::clone(&stop), Arc::clone(&terminated));
+    signals::on(caught, move |signal| {
+        to_terminate.fetch_or(signal == SIGTERM, Ordering::Relaxed);
+        to_stop.store(true, Ordering::Relaxed);
+    })?;
+    Ok((stop, terminated))
 }
 
 /// A bar on standard error, if that is a terminal and there is enough to wait for.

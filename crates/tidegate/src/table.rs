@@ -170,8 +170,8 @@ impl Table {
             if !self.headed {
                 self.headed = true;
                 let heading = format!(
-                    "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} VERDICT",
-                    "FLOWS", "DATA", "TIME", "PACKETS", "LOSS", "GOODPUT", "RTT", "SURE"
+                    "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>7} {:>4} VERDICT",
+                    "FLOWS", "DATA", "TIME", "PACKETS", "LOSS", "GOODPUT", "MIN RTT", "SURE"
                 );
                 writeln!(out, "{}", self.paint.dim(&heading))?;
             }
@@ -184,7 +184,7 @@ impl Table {
             let verdict = self.verdict_of_all(&row.judgement, sums.policed, sums.segments);
             writeln!(
                 out,
-                "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>6} {:>4} {verdict}",
+                "{:>5} {:<6} {:>6} {:>7} {:>6} {:>11} {:>7} {:>4} {verdict}",
                 count(sums.flows),
                 if row.from_client { "from" } else { "to" },
                 time(metrics.duration),

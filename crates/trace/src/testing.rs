@@ -144,6 +144,8 @@ pub struct Talk {
     /// The window field of the client's packets.
     pub window: u16,
     pub ip_id: u16,
+    /// The end that captures, if the capture says which packets it sent.
+    pub captures: Option<SocketAddr>,
     bytes: Vec<u8>,
 }
 
@@ -164,6 +166,7 @@ impl Talk {
             next: [0; 2],
             window: u16::MAX,
             ip_id: 0,
+            captures: None,
             bytes: Vec::new(),
         }
     }
@@ -180,6 +183,7 @@ impl Talk {
     pub fn put(&mut self, at: Nanos, frame: TcpFrame) {
         let wire_len = frame.encode(&mut self.bytes);
         let frame = Frame {
+            outbound: self.captures.map(|host| frame.src == host),
             at: START + at,
             link: LinkType::ETHERNET,
             data: &self.bytes,

@@ -34,6 +34,7 @@ fn packet(at: u64, port: u16, from_client: bool, seq: u32, ack: u32, payload: u3
         (server, client)
     };
     Packet {
+        outbound: None,
         at,
         src: src.into(),
         dst: dst.into(),
@@ -107,6 +108,7 @@ fn ranges_of_selective_acknowledgements_count() {
     for i in 0..100_000u32 {
         let frame = sack(2 + i * 8);
         let frame = Frame {
+            outbound: None,
             at: 2 + u64::from(i) * 1000,
             link: LinkType::RAW,
             data: &frame,

@@ -110,6 +110,7 @@ impl Kernel {
                 link: LinkType::ETHERNET,
                 data: &buffer[..bytes],
                 wire_len: bytes as u32,
+                outbound: None,
             };
             // Not what the device itself says to its neighbours.
             let Ok(packet) = wire::decode(&frame) else {

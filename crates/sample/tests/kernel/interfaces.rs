@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_sample::{Options, Place};
+use tidegate_sample::{Event, Options, Place, Requests, Sampler, Source};
 use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire::{Flags, decode};
@@ -15,6 +15,7 @@ use crate::{Failure, at_both_places, choice, fetch, flows, namespace, pair, samp
 at_both_places!(
     packets_of_loopback_are_taken_once,
     an_interface_that_was_down_is_sampled_again,
+    packets_of_an_interface_that_is_removed_are_kept,
 );
 
 fn packets_of_loopback_are_taken_once(place: Place) -> Result<(), Failure> {
@@ -37,6 +38,36 @@ fn packets_of_loopback_are_taken_once(place: Place) -> Result<(), Failure> {
         }
     }
     assert_eq!(openings, 2, "a SYN and the answer");
+    Ok(())
+}
+
+fn packets_of_an_interface_that_is_removed_are_kept(place: Place) -> Result<(), Failure> {
+    let Some((server, client)) = pair("packets_of_an_interface_that_is_removed_are_kept")? else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let mut options = Options::new("inside", folder.path(), choice(1.0));
+    options.place = place;
+    let source = server.enter(|| Source::open(&options))??;
+    let mut sampler = Sampler::new(source, options)?;
+    let requests = Requests::default();
+    let mut files = Vec::new();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            sampler.run(&requests, &mut |event| {
+                if let Event::Closed(closed) = event {
+                    files.push(closed.path);
+                }
+            })
+        });
+        transfer(&server, &client, "192.0.2.1:4000");
+        // The kernel hands over what it has several times a second.
+        thread::sleep(Duration::from_millis(600));
+        server.ip("link del inside").expect("removed");
+        let error = running.join().expect("no panic").expect_err("it is gone");
+        assert!(error.to_string().contains("went away"), "{error}");
+    });
+    assert_eq!(flows(&files).len(), 2, "both directions");
     Ok(())
 }
 

@@ -148,6 +148,7 @@ impl Between for Emulator<'_> {
 /// The flow that a packet belongs to, and its TCP header.
 fn decode(at: Nanos, forward: bool, bytes: &[u8]) -> Option<(usize, wire::Packet)> {
     let frame = Frame {
+        outbound: None,
         at,
         link: LinkType::RAW,
         data: bytes,

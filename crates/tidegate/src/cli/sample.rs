@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::Analysis;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use tidegate_limiter::Bytes;
 use tidegate_sample::{Addresses, Fraction, Network, Place, Prefixes};
 
@@ -36,18 +36,13 @@ are needed to start; they are given up then.
 /// Packets of other flows cost next to nothing. Of sampled packets, everything behind the TCP header is cut off.
 /// Files are pcapng, compressed with zstd, and appear when they are complete.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("target").args(["out", "rows"]).required(true))]
 pub struct Sample {
     /// The interface: Ethernet, loopback or TUN
     #[arg(value_name = "INTERFACE")]
     pub interface: String,
     /// Write files to this folder, named by host, interface and the time of the first packet
-    #[arg(
-        long,
-        value_name = "DIR",
-        required_unless_present = "rows",
-        conflicts_with = "rows"
-    )]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["asn", "Analysis"])]
     pub out: Option<PathBuf>,
     /// Write no files: analyse at once, and add the rows of segments to the dataset in this folder at each multiple of
     /// --every, as `tidegate detect --dataset` would
@@ -55,7 +50,7 @@ pub struct Sample {
     pub rows: Option<PathBuf>,
     /// A table of networks in MaxMind's format (MMDB), for AS number, organisation, country and continent of the
     /// client; you may repeat the option, for tables that complete each other
-    #[arg(long, value_name = "FILE", requires = "rows", help_heading = "Rows")]
+    #[arg(long, value_name = "FILE", help_heading = "Rows")]
     pub asn: Vec<PathBuf>,
     #[command(flatten)]
     pub analysis: Analysis,
@@ -89,7 +84,7 @@ pub struct Sample {
     /// [default: until the disk is full]
     #[arg(long, value_name = "SIZE")]
     pub keep: Option<Bytes>,
-    /// Move complete files to this folder, such as a mount, or to s3://BUCKET/PREFIX in an S3 store (AWS_ENDPOINT_URL,
+    /// Move complete files to this folder, such as a mount, which must exist, or to s3://BUCKET/PREFIX in an S3 store (AWS_ENDPOINT_URL,
     /// AWS_ACCESS_KEY_ID … say which). Those that cannot be moved stay, and are moved later
     #[arg(long, value_name = "DIR")]
     pub to: Option<To>,

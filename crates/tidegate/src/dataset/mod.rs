@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use indicatif::ProgressBar;
-use tidegate_dataset::{Claim, Dataset, Error, Networks, Shares};
+use tidegate_dataset::{Claim, Dataset, Error, Held, Networks, Shares};
 use tidegate_story::remarks::problems;
 use tidegate_trace::Options;
 
@@ -32,6 +32,8 @@ struct Job<'a> {
     networks: Networks,
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
+    /// Whether SIGTERM ended it, as service managers do.
+    terminated: Arc<AtomicBool>,
     count: Count,
     /// Why nothing more can be written.
     broken: OnceLock<Error>,
@@ -52,14 +54,19 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
     let inputs = inputs(options)?;
     let networks = networks(&options.into.asn)?;
     let detector = options.analysis.detector()?;
+    if !options.follow && !root.exists() {
+        readable(&inputs)?;
+    }
     let dataset = open(root, &options.analysis, &detector, &options.port)?;
+    let (stop, terminated) = pipeline::interrupt_flags()?;
     let job = Job {
         options,
         detector,
         dataset,
         networks,
         bar: pipeline::progress(&inputs, common.quiet || options.follow),
-        stop: pipeline::interrupt_flag()?,
+        stop,
+        terminated,
         count: Count::default(),
         broken: OnceLock::new(),
     };
@@ -104,15 +111,30 @@ fn inputs(options: &Detect) -> anyhow::Result<Vec<Input>> {
             );
             return Err(UsageError(message).into());
         }
-        // The folders may be empty yet.
-        let found = options.captures.iter();
-        return Ok(found.flat_map(|folder| input::in_folder(folder)).collect());
+        // The watch sends those that are there too: each one once.
+        return Ok(Vec::new());
     }
     let inputs = input::find(&options.captures)?;
     Ok(match options.pieces.join {
         true => vec![Input::joined(inputs)],
         false => inputs,
     })
+}
+
+/// Refuses a command line none of whose captures can be opened, before a folder is made for their rows.
+fn readable(inputs: &[Input]) -> anyhow::Result<()> {
+    let stop = Arc::default();
+    let mut problem = None;
+    for piece in inputs.iter().flat_map(Input::pieces) {
+        match piece.open(&ProgressBar::hidden(), &stop) {
+            Ok(_) => return Ok(()),
+            Err(error) => problem = problem.or(Some(format!("{}: {error}", piece.name))),
+        }
+    }
+    match problem {
+        None => Ok(()),
+        Some(problem) => anyhow::bail!("{problem}: no capture can be read, so no dataset is begun"),
+    }
 }
 
 /// The tables of networks in these files.
@@ -219,9 +241,9 @@ impl Job<'_> {
         let draft = match content.pieces.is_empty() {
             true => None,
             false => match self.dataset.claim(content)? {
-                Claim::Known => {
+                Claim::Known(held) => {
                     self.bar.inc(input.length);
-                    self.count.known.fetch_add(1, Ordering::Relaxed);
+                    report.error = self.known(input, held);
                     return Ok(report);
                 }
                 Claim::New(draft) => Some(*draft),
@@ -258,11 +280,15 @@ impl Job<'_> {
             report.error = Some(reason.to_owned());
         } else if report.error.is_none() || report.counters.frames > 0 {
             let found = draft.rows();
-            draft.commit(tidegate_dataset::Report {
+            let held = draft.commit(tidegate_dataset::Report {
                 packets: report.counters.frames,
                 flows: report.counters.flows,
                 problems: problems(&report.passed_over, report.error.as_deref()),
             })?;
+            if let Some(held) = held {
+                report.error = self.known(input, held);
+                return Ok(report);
+            }
             self.count.added.fetch_add(1, Ordering::Relaxed);
             self.count.rows.fetch_add(found, Ordering::Relaxed);
             if self.options.follow {
@@ -270,6 +296,23 @@ impl Job<'_> {
             }
         }
         Ok(report)
+    }
+
+    /// Counts a capture that the dataset holds. Returns what was wrong with it when it was added, since its rows still lack
+    /// that.
+    fn known(&self, input: &Input, held: Held) -> Option<String> {
+        self.count.known.fetch_add(1, Ordering::Relaxed);
+        if let Some(longer) = held.longer {
+            let line = format!(
+                "{}: a shorter copy of {longer}, which is in the dataset: nothing is added",
+                input.name
+            );
+            self.bar.suspend(|| eprintln!("tidegate: {line}"));
+            return None;
+        }
+        let problems = held.problems.join("; ");
+        (!problems.is_empty())
+            .then(|| format!("was added before, as far as it could be read: {problems}"))
     }
 
     fn finish(self, root: &Path) -> anyhow::Result<Exit> {
@@ -286,7 +329,10 @@ impl Job<'_> {
             plural(self.dataset.captures() as u64, "capture", "captures"),
             input::display(root),
         );
-        Ok(if self.stop.load(Ordering::Relaxed) {
+        let asked = self.options.follow && self.terminated.load(Ordering::Relaxed);
+        Ok(if asked {
+            Exit::Done
+        } else if self.stop.load(Ordering::Relaxed) {
             eprintln!(
                 "tidegate: interrupted; the dataset has every capture that was finished before"
             );

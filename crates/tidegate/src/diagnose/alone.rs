@@ -78,7 +78,7 @@ pub(super) fn run(options: &Diagnose, common: &Common, input: &Input) -> anyhow:
 }
 
 fn check(options: &Diagnose, input: &Input) -> anyhow::Result<()> {
-    let wrong = if options.format != Format::Table {
+    let wrong = if options.format.is_some_and(|format| format != Format::Table) {
         "with one capture there is nothing to compare: tidegate detect --by flow prints a row for each direction of a connection"
     } else if options.from.or(options.to).is_some() {
         "--from and --to are for two captures: with one the picture shows the whole transfer"

@@ -101,7 +101,7 @@ fn check(options: &Diagnose, inputs: &[Input; 2]) -> anyhow::Result<()> {
         .is_some_and(|(from, to)| from >= to)
     {
         "--from must be before --to"
-    } else if options.format == Format::Parquet
+    } else if options.format() == Format::Parquet
         && options.output.is_none()
         && std::io::stdout().is_terminal()
     {
@@ -157,7 +157,7 @@ fn frames(
 
 fn write(options: &Diagnose, common: &Common, account: &Account) -> anyhow::Result<()> {
     let mut out = Output::to(options.output.as_deref())?;
-    let format = match options.format {
+    let format = match options.format() {
         Format::Table if options.json => {
             serde_json::to_writer_pretty(&mut out, &json::of(account))?;
             writeln!(out)?;

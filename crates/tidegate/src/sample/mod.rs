@@ -19,15 +19,23 @@ use tidegate_sample::{
 use crate::cli::sample::{Sample, SampleBy};
 use crate::cli::{Common, RightsError, UsageError};
 use crate::exit::Exit;
+use crate::signals;
+use crate::units::plural;
 use ship::Ship;
+
+/// The headers of a file of the sampler, compressed, have a few hundred bytes.
+const LEAST_FILE: u64 = 1000;
+/// The kernel's memory for packets comes in blocks of this size.
+const LEAST_RING: u64 = 1 << 20;
 
 pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let sampler = sampler(options)?;
+    options.to.as_ref().map_or(Ok(()), ship::check)?;
     let fraction = sampler.choice.fraction.get() * 100.0;
-    // Before packets arrive, so that no signal is missed.
-    let requests = requests()?;
     let source = Source::open(&sampler).map_err(wrong)?;
     drop_privileges().context("cannot give up privileges")?;
+    // Threads that begin now have no rights. A signal before this ends the process: nothing is written yet.
+    let requests = requests()?;
     let quiet = common.quiet;
     let (mut running, writer) = match options.rows.as_deref() {
         None => (Sampler::new(source, sampler).map_err(wrong)?, None),
@@ -67,10 +75,11 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     if let Some(ship) = ship {
         ship.end();
     }
+    let mut periods = 0;
     if let Some(writer) = writer {
         // The consumer goes with the sampler. Then the writer completes its last rows. If it failed, its reason counts.
         drop(running);
-        writer.end()?;
+        periods = writer.end()?;
     }
     let lost = counters.discarded.load(Ordering::Relaxed);
     if lost > 0 {
@@ -78,8 +87,17 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
             "tidegate: {lost} sampled packets are lost in all, because they could not be written"
         );
     }
+    if periods > 0 {
+        eprintln!(
+            "tidegate: the rows of {} are lost in all, because they could not be written",
+            plural(periods, "period", "periods")
+        );
+    }
     ended.map_err(wrong)?;
-    Ok(Exit::Done)
+    Ok(match lost + periods {
+        0 => Exit::Done,
+        _ => Exit::Failed,
+    })
 }
 
 /// Where files or rows are written.
@@ -100,6 +118,12 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     }
     if options.every.is_zero() {
         return usage("--every must be more than 0");
+    }
+    if options.rotate.get() < LEAST_FILE {
+        return usage("--rotate must be at least 1kB: a file would hold headers and no packets");
+    }
+    if options.ring.get() < LEAST_RING {
+        return usage("--ring must be at least 1MiB: the kernel gives this memory in such blocks");
     }
     if options.addresses == Addresses::Pseudonym && options.key.is_none() {
         return usage(
@@ -142,14 +166,13 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     })
 }
 
-/// Ctrl-C and SIGTERM end a sampler properly, and the second one at once. SIGHUP reads the key again.
+/// Ctrl-C and SIGTERM end a sampler properly, and a second one at once. SIGHUP reads the key again.
 fn requests() -> anyhow::Result<Requests> {
     let requests = Requests::default();
-    for signal in [SIGINT, SIGTERM] {
-        let stop = || Arc::clone(&requests.stop);
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop())?;
-        signal_hook::flag::register(signal, stop())?;
-    }
+    let stop = Arc::clone(&requests.stop);
+    signals::on(&[SIGINT, SIGTERM], move |_| {
+        stop.store(true, Ordering::Relaxed);
+    })?;
     signal_hook::flag::register(SIGHUP, Arc::clone(&requests.reload))?;
     Ok(requests)
 }
@@ -174,6 +197,14 @@ fn tell(event: &Event, quiet: bool) {
             closed.packets,
             closed.dropped,
             Bytes::new(closed.bytes),
+        ),
+        Event::Recovered { path, packets } if !quiet => eprintln!(
+            "tidegate: {}: {packets} packets, recovered from a sampler that was killed",
+            path.display()
+        ),
+        Event::NotRecovered { path, reason } => eprintln!(
+            "tidegate: {}: left by a sampler that was killed, and not recovered: {reason}. The next start tries again",
+            path.display()
         ),
         Event::Removed(files) if !quiet => {
             for file in files {

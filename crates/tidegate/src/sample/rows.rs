@@ -34,7 +34,7 @@ struct Feeder {
 }
 
 /// The thread that analyses, and writes rows.
-pub struct Writer(JoinHandle<anyhow::Result<()>>);
+pub struct Writer(JoinHandle<anyhow::Result<u64>>);
 
 enum Message {
     Frames(Batch),
@@ -47,8 +47,8 @@ enum Message {
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Each frame's time, link layer, length here, and length on the wire.
-    frames: Vec<(Nanos, LinkType, u32, u32)>,
+    /// Each frame's time, link layer, length here, length on the wire, and direction.
+    frames: Vec<(Nanos, LinkType, u32, u32, Option<bool>)>,
 }
 
 /// Opens the dataset, and starts the thread that writes to it.
@@ -60,9 +60,11 @@ pub fn start(
     counters: &Arc<Counters>,
 ) -> anyhow::Result<(impl Consumer + use<>, Writer)> {
     let detector = options.analysis.detector()?;
+    // A table that cannot be read must not leave an empty dataset behind.
+    let networks = dataset::networks(&options.asn)?;
     let work = Work {
         dataset: dataset::open(root, &options.analysis, &detector, &[])?,
-        networks: dataset::networks(&options.asn)?,
+        networks,
         detector,
         analysis: Options {
             flows: options.analysis.settings(),
@@ -84,8 +86,8 @@ pub fn start(
 }
 
 impl Writer {
-    /// Waits until all rows are written, or could not be written.
-    pub fn end(self) -> anyhow::Result<()> {
+    /// Waits until all rows are written, or could not be written. Returns how many periods lost their rows.
+    pub fn end(self) -> anyhow::Result<u64> {
         let ended = self.0.join();
         ended.unwrap_or_else(|_| Err(anyhow!("the thread that writes rows panicked")))
     }
@@ -116,6 +118,7 @@ impl Consumer for Feeder {
             frame.link,
             frame.data.len() as u32,
             frame.wire_len,
+            frame.outbound,
         ));
         match bytes.len() >= BATCH {
             true => self.hand_on(),
@@ -159,7 +162,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(self, messages: &Receiver<Message>) -> anyhow::Result<()> {
+    fn run(self, messages: &Receiver<Message>) -> anyhow::Result<u64> {
         let mut live = Live {
             dataset: &self.dataset,
             segments: Segments {
@@ -177,6 +180,7 @@ impl Work {
             until: None,
             number: 0,
             dropped: 0,
+            lost: 0,
             before: Counts::default(),
             source: &self.source,
             every: self.every,
@@ -187,7 +191,7 @@ impl Work {
             match message {
                 Message::Frames(batch) => {
                     let mut rest = &batch.bytes[..];
-                    for (at, link, kept, wire_len) in batch.frames {
+                    for (at, link, kept, wire_len, outbound) in batch.frames {
                         let data;
                         (data, rest) = rest.split_at(kept as usize);
                         live.frame(&Frame {
@@ -195,6 +199,7 @@ impl Work {
                             link,
                             data,
                             wire_len,
+                            outbound,
                         })?;
                     }
                 }
@@ -218,6 +223,8 @@ struct Live<'a> {
     number: u64,
     /// Packets that the kernel dropped in the period.
     dropped: u64,
+    /// Periods whose rows could not be written.
+    lost: u64,
     /// The analysis' counts when the period began.
     before: Counts,
     source: &'a str,
@@ -289,12 +296,12 @@ impl Live<'_> {
     }
 
     /// The same with all that is left. Flows that are not over are judged by what came of them.
-    fn end(mut self) -> anyhow::Result<()> {
+    fn end(mut self) -> anyhow::Result<u64> {
         if self.until.is_some() {
             self.analysis.finish(&mut self.segments);
             self.commit()?;
         }
-        Ok(())
+        Ok(self.lost)
     }
 
     fn commit(&mut self) -> Result<(), Error> {
@@ -327,8 +334,9 @@ impl Live<'_> {
                 self.counters.files.fetch_add(1, Ordering::Relaxed);
                 self.counters.rows.fetch_add(rows, Ordering::Relaxed);
                 if !self.quiet {
+                    // Rows of transfers that were done now: their packets may have come in earlier periods.
                     eprintln!(
-                        "tidegate: {} of {} added, {} dropped by the kernel",
+                        "tidegate: {} added; {} came meanwhile, and the kernel dropped {}",
                         plural(rows, "row", "rows"),
                         plural(now.packets - self.before.packets, "packet", "packets"),
                         self.dropped
@@ -336,6 +344,7 @@ impl Live<'_> {
                 }
             }
             Some(error) if passes(&error) => {
+                self.lost += 1;
                 eprintln!("tidegate: the rows of this period are lost: {error}");
             }
             Some(error) => return Err(error),

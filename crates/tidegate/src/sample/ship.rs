@@ -6,6 +6,7 @@ mod s3;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::cli::UsageError;
 use crate::cli::sample::To;
 
 /// Files that could not be moved are tried again after this time, or when another one arrives.
@@ -26,7 +28,7 @@ pub struct Ship {
 
 /// Where files are moved to.
 enum Place {
-    Folder(PathBuf),
+    Folder(Target),
     #[cfg(feature = "s3")]
     S3(s3::Bucket),
 }
@@ -34,15 +36,11 @@ enum Place {
 impl Place {
     fn new(to: &To) -> anyhow::Result<Self> {
         match to {
-            To::Folder(path) => {
-                fs::create_dir_all(path)
-                    .with_context(|| format!("cannot write to {}", path.display()))?;
-                Ok(Self::Folder(path.clone()))
-            }
+            To::Folder(path) => Ok(Self::Folder(Target::new(path)?)),
             #[cfg(feature = "s3")]
             To::S3 { bucket, prefix } => Ok(Self::S3(s3::Bucket::new(bucket, prefix)?)),
             #[cfg(not(feature = "s3"))]
-            To::S3 { .. } => Err(crate::cli::UsageError(
+            To::S3 { .. } => Err(UsageError(
                 "this program was built without S3 stores: build it with the feature s3".to_owned(),
             )
             .into()),
@@ -52,11 +50,70 @@ impl Place {
     /// Copies a file under its name, which appears when it is complete, and removes the file.
     fn ship(&self, file: &Path) -> io::Result<()> {
         match self {
-            Self::Folder(to) => copy(file, to)?,
+            Self::Folder(to) => copy(file, to.folder()?)?,
             #[cfg(feature = "s3")]
             Self::S3(bucket) => bucket.put(file)?,
         }
         fs::remove_file(file)
+    }
+}
+
+/// A folder that files are moved to. It is not made: a name that is mistyped, or whose file system is not mounted, would
+/// lead all files to a disk that is not meant for them.
+#[derive(Debug)]
+struct Target {
+    folder: PathBuf,
+    /// Where the file system that it is on is mounted, unless that is the root.
+    mount: Option<PathBuf>,
+}
+
+impl Target {
+    fn new(folder: &Path) -> anyhow::Result<Self> {
+        if !folder.is_dir() {
+            let text = format!(
+                "--to: there is no folder {}: mount what belongs there, or make it with mkdir",
+                folder.display()
+            );
+            return Err(UsageError(text).into());
+        }
+        let whole = fs::canonicalize(folder)
+            .with_context(|| format!("cannot move files to {}", folder.display()))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            mount: whole
+                .ancestors()
+                .find(|path| is_mount(path))
+                .map(Path::to_owned),
+        })
+    }
+
+    /// The folder, if it is still on the file system that it was on.
+    fn folder(&self) -> io::Result<&Path> {
+        match self.mount.as_deref().filter(|mount| !is_mount(mount)) {
+            Some(mount) => {
+                let text = format!("{} is no longer mounted", mount.display());
+                Err(io::Error::other(text))
+            }
+            None => Ok(&self.folder),
+        }
+    }
+}
+
+/// Whether another file system begins here than above.
+fn is_mount(path: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).ok().map(|meta| meta.dev());
+    let above = path.parent().and_then(device);
+    above.is_some() && device(path).is_some_and(|device| Some(device) != above)
+}
+
+/// Checks a place before anything is sampled.
+///
+/// # Errors
+/// There is no such folder.
+pub fn check(to: &To) -> anyhow::Result<()> {
+    match to {
+        To::Folder(folder) => Target::new(folder).map(drop),
+        To::S3 { .. } => Ok(()),
     }
 }
 
@@ -158,6 +215,9 @@ mod tests {
             path
         };
         let to = root.path().join("to");
+        let missing = Ship::start(&To::Folder(to.clone()), Vec::new());
+        assert!(missing.is_err() && !to.exists());
+        fs::create_dir(&to).unwrap();
         let gone = root.path().join("gone");
         let ship = Ship::start(&To::Folder(to.clone()), vec![file("a"), gone]).unwrap();
         ship.send(file("b"));
@@ -180,8 +240,19 @@ mod tests {
         fs::write(&file, "a").unwrap();
         let to = root.path().join("to");
         fs::write(&to, "no folder").unwrap();
-        assert!(Place::Folder(to.clone()).ship(&file).is_err());
+        let moved = |mount: Option<&Path>, folder: &Path| {
+            let (folder, mount) = (folder.to_owned(), mount.map(Path::to_owned));
+            Place::Folder(Target { folder, mount }).ship(&file)
+        };
+        assert!(moved(None, &to).is_err());
+        // As after umount: the folder below the mount would take the files.
+        let unmounted = moved(Some(root.path()), root.path()).unwrap_err();
+        assert!(
+            unmounted.to_string().contains("no longer mounted"),
+            "{unmounted}"
+        );
         assert_eq!(fs::read_to_string(&file).unwrap(), "a");
+        assert!(is_mount(Path::new("/proc")) && !is_mount(Path::new("/")));
         assert!(Ship::start(&To::Folder(to), Vec::new()).is_err());
     }
 }

@@ -25,6 +25,7 @@ fn sampled_flows_are_read_by_detect() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("to");
+    fs::create_dir(&to).expect("a folder");
     let out = folder.path().join("out");
     let shipped = [
         "--fraction",
@@ -34,7 +35,7 @@ fn sampled_flows_are_read_by_detect() {
         "--metrics",
         "127.0.0.1:0",
     ];
-    let sampler = Sampler::start(&server, &out, &shipped);
+    let mut sampler = Sampler::start(&server, &out, &shipped);
     transfers(&server, &client, 20, 200_000);
     let (_, address) = sampler.heard.split_once("http://").expect("an address");
     let address: SocketAddr = address
@@ -54,6 +55,8 @@ fn sampled_flows_are_read_by_detect() {
         metrics.contains("\ntidegate_sample_share 1.0\n"),
         "{metrics}"
     );
+    // Twice at once, as timeout(1) does: that is one request.
+    sampler.signal("TERM");
     let (code, said) = sampler.end("TERM");
     assert_eq!(code, Some(0), "{said}");
     assert!(
@@ -123,7 +126,7 @@ fn a_killed_sampler_leaves_no_half_file_under_a_final_name() {
             assert_eq!((code, problems), (0, String::new()), "{}", file.display());
         }
     }
-    // The last one removed what the others left.
+    // The last one recovered what the others left.
     let parts = fs::read_dir(folder.path())
         .expect("a folder")
         .filter(|entry| {
@@ -131,6 +134,27 @@ fn a_killed_sampler_leaves_no_half_file_under_a_final_name() {
             name.to_string_lossy().ends_with(".part")
         });
     assert_eq!(parts.count(), 0);
+}
+
+/// What cannot be written is told at the end, also by the exit code.
+#[test]
+fn a_disk_without_space_is_a_failure() {
+    let Some((server, client)) = pair("a_disk_without_space_is_a_failure") else {
+        return;
+    };
+    let disk = Path::new("/run/full");
+    let made = server
+        .enter(|| fs::create_dir(disk))
+        .expect("the namespace");
+    made.expect("a folder");
+    server
+        .run("mount", "-t tmpfs -o size=4k tmpfs /run/full")
+        .expect("mounted");
+    let sampler = Sampler::start(&server, disk, &["--fraction", "1"]);
+    transfers(&server, &client, 400, 1000);
+    let (code, said) = sampler.end("TERM");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("packets are lost in all"), "{said}");
 }
 
 #[test]
@@ -270,6 +294,24 @@ fn what_cannot_be_sampled_is_said() {
     let (code, _, error) = sample(&["lo", "--metrics", "0.0.0.0:9105"]);
     assert_eq!(code, 2);
     assert!(error.contains("of this machine only"), "{error}");
+    for (option, value, reason) in [
+        ("--rotate", "1B", "headers and no packets"),
+        ("--ring", "0B", "at least 1MiB"),
+        (
+            "--to",
+            "/no/such/folder",
+            "there is no folder /no/such/folder",
+        ),
+        ("--asn", "networks.mmdb", "cannot be used with"),
+        ("--detector", "pd", "cannot be used with"),
+    ] {
+        let (code, _, error) = sample(&["lo", option, value]);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(reason), "{error}");
+    }
+    let (code, _, error) = run(&["sample", "lo"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("--out <DIR>|--rows <DIR>"), "{error}");
     let (code, _, error) = sample(&["lo", "--keep", "150MB"]);
     assert_eq!(code, 2);
     assert!(error.contains("at least twice --rotate"), "{error}");

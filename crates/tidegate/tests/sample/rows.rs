@@ -92,7 +92,7 @@ fn rows_are_added_at_once_and_no_flow_is_cut_between_periods() {
         transfers(&server, &client, 20, 1000);
     });
     // A flow's end is certain after ten seconds, also if no other packet comes.
-    sampler.until("added, 0 dropped by the kernel");
+    sampler.until("and the kernel dropped 0");
     let (code, said) = sampler.end("TERM");
     assert_eq!(code, Some(0), "{said}");
     let found = rows(&dataset);

@@ -55,6 +55,7 @@ fn two_connections(analysis: &mut Analysis, sink: &mut Events) {
             }
             .encode(&mut bytes);
             let frame = Frame {
+                outbound: None,
                 at: START + i as u64 * MS,
                 link: LinkType::ETHERNET,
                 data: &bytes,

@@ -45,6 +45,8 @@ pub enum Sign {
     Timestamps,
     /// How long after a hole in the data its retransmission came.
     Recovery,
+    /// Which packets the capturing host sent, as the capture says. It counts where the round trip is too short for the others.
+    Direction,
 }
 
 impl Sign {
@@ -54,6 +56,7 @@ impl Sign {
             Self::Handshake => "handshake",
             Self::Timestamps => "timestamps",
             Self::Recovery => "recovery",
+            Self::Direction => "direction",
         }
     }
 }
@@ -73,6 +76,9 @@ pub struct Path {
     pub to_receiver: Option<Nanos>,
     /// What shows this.
     pub sign: Option<Sign>,
+    /// Whether the capturing host sent the data, and received what came back. A router does so with data that it forwards:
+    /// where round trips tell more, they count.
+    pub outbound: Option<bool>,
 }
 
 /// A round trip below this is as long as what hosts take to answer: it tells nothing.
@@ -107,7 +113,22 @@ impl Path {
             Some(part) if part <= NEAR => Vantage::Sender,
             Some(part) if part >= 1.0 - NEAR => Vantage::Receiver,
             Some(_) => Vantage::Between,
-            None => Vantage::Unknown,
+            None => match self.outbound {
+                Some(true) => Vantage::Sender,
+                Some(false) => Vantage::Receiver,
+                None => Vantage::Unknown,
+            },
+        }
+    }
+
+    /// The same, with its sign, where the directions of packets are all that tells.
+    pub(crate) fn or_directions(self) -> Self {
+        match self.sender_part() {
+            None if self.outbound.is_some() => Self {
+                sign: Some(Sign::Direction),
+                ..self
+            },
+            _ => self,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Packets to flows, and flows to segments.
 
+mod directions;
 mod duplicate;
 mod echoes;
 mod foreign;

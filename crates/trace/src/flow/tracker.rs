@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::directions::Directions;
 use super::duplicate::Recent;
 use super::echoes::{Echoes, Told};
 use super::segment::{Segment, Side};
@@ -51,6 +52,7 @@ pub(super) struct Flow {
     /// Packets of each side that were put in where they were lost before the capture.
     completed: [u64; 2],
     segments_with_data: u64,
+    directions: Directions,
     /// The server has sent data since the last request.
     responding: bool,
     totals: [Option<Box<Totals>>; 2],
@@ -94,6 +96,7 @@ impl Flow {
             next_segment: 0,
             completed: [0; 2],
             segments_with_data: 0,
+            directions: Directions::default(),
             responding: false,
             totals: [None, None],
         }
@@ -160,6 +163,9 @@ impl Flow {
                 segment.sides[side].tally.duplicates += 1;
             }
             return;
+        }
+        if self.directions.learn(side, packet.outbound) {
+            self.update_vantage();
         }
         let syn = packet.flags.has(Flags::SYN);
         if syn {
@@ -334,11 +340,13 @@ impl Flow {
             true => Sign::Handshake,
             false => Sign::Timestamps,
         };
-        Path {
+        let path = Path {
             to_sender: least(side),
             to_receiver: least(1 - side),
             sign: Some(sign),
-        }
+            outbound: self.directions.leaves(side),
+        };
+        path.or_directions()
     }
 
     /// The same, or by how long retransmissions took, where the packets passed too seldom in both
@@ -355,11 +363,13 @@ impl Flow {
         let to_sender = recovery
             .zip(to_receiver)
             .map(|(recovery, to_receiver)| recovery.saturating_sub(to_receiver));
-        Path {
+        let path = Path {
             to_sender,
             to_receiver,
             sign: to_sender.map(|_| Sign::Recovery),
-        }
+            outbound: path.outbound,
+        };
+        path.or_directions()
     }
 
     /// The latest round-trip time from end to end.

@@ -35,6 +35,7 @@ impl Both {
         let mut bytes = Vec::new();
         let wire_len = frame.encode(&mut bytes);
         capture.frame(&Frame {
+            outbound: None,
             at,
             link: LinkType::ETHERNET,
             data: &bytes,

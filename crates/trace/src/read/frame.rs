@@ -17,6 +17,8 @@ pub struct Frame<'a> {
     pub data: &'a [u8],
     /// Its length on the wire, in bytes, as the capture states it; at least `data.len()`.
     pub wire_len: u32,
+    /// Whether the capturing host sent it (`true`), or it arrived there, where the capture says so.
+    pub outbound: Option<bool>,
 }
 
 /// No record of a sane capture is longer: IPv6 BIG TCP super-packets reach 512 KiB.

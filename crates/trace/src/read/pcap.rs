@@ -106,6 +106,7 @@ impl Header {
             return Err(window.cut_off(whole, "a packet"));
         }
         Ok(Some(Frame {
+            outbound: None,
             at,
             link: self.link,
             data: &window.take(whole)[self.record_header..],

@@ -86,6 +86,7 @@ struct PacketSpan {
     start: usize,
     kept: usize,
     wire_len: u32,
+    outbound: Option<bool>,
 }
 
 impl Sections {
@@ -158,6 +159,7 @@ impl Sections {
             }
             let body = &window.take(length)[8..];
             return Ok(Some(Frame {
+                outbound: place.outbound,
                 at: place.at,
                 link,
                 data: &body[place.start..place.start + place.kept],
@@ -307,13 +309,32 @@ impl Sections {
             self.passed_over.malformed += 1;
             return Ok(None);
         }
+        let options = body.get(header + kept.next_multiple_of(4)..);
+        let outbound = match kind {
+            ENHANCED_PACKET => options.and_then(|options| self.outbound(options)),
+            _ => None,
+        };
         Ok(Some(PacketSpan {
             interface,
             at,
             start: header,
             kept,
             wire_len,
+            outbound,
         }))
+    }
+
+    /// What a packet's flags say of its direction, in their lowest bits [draft-ietf-opsawg-pcapng §4.3.1].
+    fn outbound(&self, options: &[u8]) -> Option<bool> {
+        let (_, value) = self.options(options).find(|(code, _)| *code == 2)?;
+        if value.len() != 4 {
+            return None;
+        }
+        match self.u32(value, 0) & 3 {
+            1 => Some(false),
+            2 => Some(true),
+            _ => None,
+        }
     }
 
     /// The options of a block, as far as they are sound.

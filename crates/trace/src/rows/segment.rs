@@ -180,7 +180,7 @@ const COLUMNS: &[Column<SegmentRow>] = columns! { SegmentRow;
 
 const PLACE: &[Column<SegmentRow>] = columns! { SegmentRow;
     vantage: Text [""] "Where the capture was taken, as the sender's data see it: sender, between, receiver or unknown. At the receiver, round-trip times and bytes in flight come from echoed timestamps (without them they are missing or what the receiver saw), and pauses shorter than 4 round trips are not idle time." = |r| r.transfer.path.vantage().name();
-    vantage_by: Text [""] "What shows this: handshake, timestamps or recovery (how long after holes their retransmissions came)." = |r| r.transfer.path.sign.map(|sign| sign.name());
+    vantage_by: Text [""] "What shows this: handshake, timestamps, recovery (how long after holes their retransmissions came) or direction (which packets left the capturing host; where the round trip is below 0.1 ms)." = |r| r.transfer.path.sign.map(|sign| sign.name());
     sender_part: Real [""] "Part of the least round-trip time that lies between the capture and the sender: 0 at the sender, 1 at the receiver." = |r| r.transfer.path.sender_part().map(|part| rounded(part, 3));
     rtt_to_sender_ms: Real ["ms"] "Least round-trip time between the capture and the sender, so far in the flow." = |r| r.transfer.path.to_sender.map(millis);
     rtt_to_receiver_ms: Real ["ms"] "Least round-trip time between the capture and the receiver, so far in the flow." = |r| r.transfer.path.to_receiver.map(millis);

@@ -18,8 +18,8 @@ const MAX_TUNNELS: usize = 4;
 pub fn decode(frame: &Frame<'_>) -> Result<Packet, Skip> {
     let network = link::network(frame)?;
     match ip::datagram(&network)? {
-        ip if ip.protocol == ip::TCP => tcp::packet(frame.at, network.framing, &ip),
-        _ => tunnelled(frame.at, network),
+        ip if ip.protocol == ip::TCP => tcp::packet(frame.at, frame.outbound, network.framing, &ip),
+        _ => tunnelled(frame.at, frame.outbound, network),
     }
 }
 
@@ -44,12 +44,12 @@ pub fn ip_protocol(frame: &Frame<'_>) -> Option<u8> {
 
 /// The TCP packet in a tunnel.
 #[cold]
-fn tunnelled(at: Nanos, mut network: Network<'_>) -> Result<Packet, Skip> {
+fn tunnelled(at: Nanos, outbound: Option<bool>, mut network: Network<'_>) -> Result<Packet, Skip> {
     for _ in 0..MAX_TUNNELS {
         network = tunnel::inner(&network)?;
         let ip = ip::datagram(&network)?;
         if ip.protocol == ip::TCP {
-            return tcp::packet(at, network.framing, &ip);
+            return tcp::packet(at, outbound, network.framing, &ip);
         }
     }
     Err(Skip::Malformed)

@@ -71,6 +71,7 @@ mod tests {
         let wire_len = frame.encode(&mut bytes);
         change(&mut bytes);
         Marking::of(&Frame {
+            outbound: None,
             at: 0,
             link: LinkType::ETHERNET,
             data: &bytes,

@@ -61,6 +61,8 @@ impl fmt::Display for Endpoint {
 pub struct Packet {
     /// When it was captured.
     pub at: Nanos,
+    /// Whether the capturing host sent it, where the capture says so.
+    pub outbound: Option<bool>,
     /// The sender.
     pub src: Endpoint,
     /// The receiver.

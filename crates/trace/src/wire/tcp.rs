@@ -10,7 +10,12 @@ use crate::read::Nanos;
 const MAX_SEGMENT: usize = 512 << 10;
 
 #[inline(always)]
-pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packet, Skip> {
+pub(super) fn packet(
+    at: Nanos,
+    outbound: Option<bool>,
+    framing: u16,
+    ip: &Datagram<'_>,
+) -> Result<Packet, Skip> {
     // Up to the flags; the window is worth having, but not at the price of the packet.
     let head: &[u8; 14] = header(ip.data, 0)?;
     let length = usize::from(head[12] >> 4) * 4;
@@ -36,6 +41,7 @@ pub(super) fn packet(at: Nanos, framing: u16, ip: &Datagram<'_>) -> Result<Packe
     };
     Ok(Packet {
         at,
+        outbound,
         src: end(&ip.source, source),
         dst: end(&ip.destination, destination),
         seq: u32::from_be_bytes(bytes(head, 4)?),

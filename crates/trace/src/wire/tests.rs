@@ -59,6 +59,7 @@ fn ip(frame: &TcpFrame) -> Vec<u8> {
 
 fn decode_as(link: LinkType, data: &[u8], wire_len: usize) -> Result<Packet, Skip> {
     decode(&Frame {
+        outbound: None,
         at: 5,
         link,
         data,

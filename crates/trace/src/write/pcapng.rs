@@ -244,8 +244,10 @@ mod tests {
             (frame.at, frame.data, frame.wire_len),
             (at, &b"abcde"[..], 1514)
         );
+        assert_eq!(frame.outbound, Some(true));
         let frame = capture.frame().unwrap().unwrap();
         assert_eq!((frame.at, frame.data.len()), (at + 1, 0));
+        assert_eq!(frame.outbound, None);
         assert!(capture.frame().unwrap().is_none());
         assert_eq!(capture.passed_over().dropped_by_capture, 3);
         // Outbound, and bit 11.

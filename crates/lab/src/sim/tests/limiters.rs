@@ -204,6 +204,7 @@ fn nothing_leaves_because_of_a_timer_that_was_moved() {
         }
         fn packet(&mut self, packet: &TappedPacket<'_>) {
             let frame = Frame {
+                outbound: None,
                 at: packet.at,
                 link: LinkType::ETHERNET,
                 data: packet.frame,

@@ -19,6 +19,7 @@ fn packet(at: u64, frame: impl FnOnce(TcpFrame) -> TcpFrame) -> Packet {
     }))
     .encode(&mut data);
     let frame = Frame {
+        outbound: None,
         at,
         link: LinkType::ETHERNET,
         data: &data,

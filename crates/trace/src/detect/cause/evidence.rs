@@ -51,7 +51,7 @@ impl Details for Findings {
     fn ruled_out(&self, transfer: &TransferSummary, judgement: &Judgement) -> Vec<RuledOut> {
         match is_timeless(transfer) {
             true => Vec::new(),
-            false => ruled_out(transfer, judgement.cause, &judgement.left, self),
+            false => ruled_out(transfer, judgement, self),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Captures that were not taken at the sender.
 
+use std::net::SocketAddr;
+
 use crate::annotate::{Marks, Sign, Vantage};
 use crate::testing::*;
 use crate::wire::{Flags, Timestamps};
@@ -11,7 +13,13 @@ const SHORT: u32 = MSS - 12;
 /// A conversation whose server is so far from the capture, and whose client so far; times are the
 /// capture's.
 fn between(to_server: u64, to_client: u64) -> Talk {
+    captured(None, to_server, to_client)
+}
+
+/// The same at one of the ends, if the capture says which packets this end sent.
+fn captured(captures: Option<SocketAddr>, to_server: u64, to_client: u64) -> Talk {
     let mut talk = Talk::new();
+    talk.captures = captures;
     let syn = TcpFrame {
         seq: talk.isn[0],
         flags: Flags::SYN,
@@ -53,6 +61,32 @@ fn the_handshake_tells_where_the_capture_was_taken() {
         let part = found.requests()[0].path.sender_part();
         assert_eq!(part, Some(to_client as f64 / 40.0));
         assert_eq!(found.response().info.handshake.rtt(), Some(40 * MS));
+    }
+}
+
+/// In a round trip of 20 µs hosts take longer to answer than packets take.
+#[test]
+fn directions_tell_where_the_round_trip_is_too_short() {
+    let us = MS / 1000;
+    for (captures, vantage) in [
+        (None, Vantage::Unknown),
+        (Some(server()), Vantage::Sender),
+        (Some(client()), Vantage::Receiver),
+    ] {
+        let mut talk = captured(captures, 10 * us, 10 * us);
+        talk.full(100 * us, 0);
+        talk.ack(110 * us, nth(1));
+        let found = talk.end();
+        let path = found.response().path;
+        assert_eq!(path.vantage(), vantage, "{path:?}");
+        assert_eq!(path.sign == Some(Sign::Direction), captures.is_some());
+        // A router sends what it forwards, too: round trips that are long enough count more.
+        let mut talk = captured(captures, 20 * MS, 20 * MS);
+        talk.full(100 * MS, 0);
+        talk.ack(150 * MS, nth(1));
+        let path = talk.end().response().path;
+        assert_eq!(path.vantage(), Vantage::Between);
+        assert_eq!(path.sign, Some(Sign::Handshake));
     }
 }
 

@@ -5,19 +5,24 @@ use crate::annotate::TransferSummary;
 use crate::detect::cause::course::Course;
 use crate::detect::cause::limiter::{Losses, Mechanism};
 use crate::detect::cause::shift::{self, Shift};
-use crate::detect::{Cause, RuledOut};
+use crate::detect::{Cause, Judgement, RuledOut};
 
 /// An end that held the transfer back for less than this share of its time is ruled out.
 const LESS: f64 = 0.25;
 
-/// Every cause but the verdict's, with what was measured that speaks against it, or with why it was not considered. `left` are
-/// those that cannot be distinguished; where nothing can be said, causes that nothing measured speaks against are left out.
+/// Every cause but the verdict's, with what was measured that speaks against it, or with why it was not considered. Causes that
+/// cannot be distinguished, and those that limited a part of the time, are not ruled out. Where nothing can be said, causes that
+/// nothing measured speaks against are left out.
 pub(super) fn ruled_out(
     summary: &TransferSummary,
-    verdict: Cause,
-    left: &[Cause],
+    judgement: &Judgement,
     findings: &Findings,
 ) -> Vec<RuledOut> {
+    let (verdict, left) = (judgement.cause, &judgement.left);
+    let has_part = |cause: Cause| {
+        let mut shares = judgement.shares.iter();
+        shares.any(|part| part.cause == cause && part.share >= PART)
+    };
     let case = Case {
         summary,
         verdict,
@@ -27,7 +32,7 @@ pub(super) fn ruled_out(
     };
     let others = Cause::ALL
         .into_iter()
-        .filter(|&cause| cause != verdict && !left.contains(&cause));
+        .filter(|&cause| cause != verdict && !left.contains(&cause) && !has_part(cause));
     others
         .filter_map(|cause| {
             let nothing_is_sure = verdict == Cause::Unclear && left.is_empty();
