@@ -104,6 +104,13 @@ impl Writer {
         Self { least_wait, ..self }
     }
 
+    /// Before the throttling phase: Trickle writes no more than this at once in it, because more would not fit into ten packets.
+    pub fn bound_bursts(&mut self, bytes: Bytes) {
+        if let Way::Trickle { block } = &mut self.way {
+            *block = bytes.get().clamp(1, *block);
+        }
+    }
+
     /// Which phase the next byte belongs to.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -162,6 +169,12 @@ impl Writer {
         } else {
             Ready::Write(block)
         }
+    }
+
+    /// Whether the clamp was at its floor, so that writes stay throttled while the clamp holds.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.throttled
     }
 
     /// Which tokens Trickle keeps while this holds the socket.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::config::Group;
-use super::kernel::Snapshot;
+use super::kernel::{REFRESH, Snapshot};
 
 /// The figures of a connection.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ impl Account<'_> {
 pub(super) struct Notes {
     throttling: Throttling,
     throttled_bytes: u64,
+    /// When the kernel's figures were last asked for.
+    asked: Option<Instant>,
     /// Smallest and largest smoothed round-trip time seen, in microseconds.
     pub srtt: Option<(u32, u32)>,
 }
@@ -65,17 +67,32 @@ impl Notes {
         first
     }
 
-    /// A throttled response handed over this many bytes.
-    pub fn sent_throttled(&mut self, bytes: usize, snapshot: Snapshot) {
-        self.note(snapshot);
-        match self.throttling {
-            Throttling::After(before) if snapshot.acknowledged >= before => {
-                self.throttling = Throttling::Since(Instant::now(), snapshot);
+    /// A throttled response handed over this many bytes. Returns the kernel's figures if they were asked for: often until the throttling
+    /// phase has begun, and then from time to time.
+    pub fn sent_throttled(
+        &mut self,
+        bytes: usize,
+        now: Instant,
+        snapshot: impl FnOnce() -> Snapshot,
+    ) -> Option<Snapshot> {
+        let begun = matches!(self.throttling, Throttling::Since(..));
+        let fresh = self.asked.is_some_and(|asked| now < asked + REFRESH);
+        let snapshot = (!begun || !fresh).then(|| {
+            self.asked = Some(now);
+            snapshot()
+        });
+        if let Some(snapshot) = snapshot {
+            self.note(snapshot);
+            if let Throttling::After(before) = self.throttling
+                && snapshot.acknowledged >= before
+            {
+                self.throttling = Throttling::Since(now, snapshot);
             }
-            Throttling::Since(..) => {}
-            Throttling::NotYet | Throttling::After(_) => return,
         }
-        self.throttled_bytes += bytes as u64;
+        if matches!(self.throttling, Throttling::Since(..)) {
+            self.throttled_bytes += bytes as u64;
+        }
+        snapshot
     }
 
     /// The throttling phase until now: its duration, its body bytes, and the kernel's figures when it began.
@@ -92,5 +109,33 @@ impl Notes {
         }
         let (least, most) = self.srtt.unwrap_or((u32::MAX, 0));
         self.srtt = Some((least.min(snapshot.srtt_us), most.max(snapshot.srtt_us)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_often_only_until_the_phase_begins() {
+        let began = Instant::now();
+        let mut notes = Notes::default();
+        notes.begin_throttling(1_000);
+        let mut asked = 0;
+        for block in 0..100_u32 {
+            // A block every 50 ms. The start-up is acknowledged after 5 of them.
+            let now = began + block * REFRESH / 5;
+            let snapshot = || Snapshot {
+                acknowledged: u64::from(block) * 200,
+                srtt_us: 100 + block,
+                ..Snapshot::default()
+            };
+            asked += usize::from(notes.sent_throttled(10, now, snapshot).is_some());
+        }
+        // Blocks 0 to 5, then every fifth.
+        assert_eq!(asked, 6 + 18);
+        let (_, bytes, then) = notes.throttled().unwrap();
+        assert_eq!((bytes, then.acknowledged), (950, 1_000));
+        assert_eq!(notes.srtt, Some((100, 195)));
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 use super::connection::{Connection, Credit};
 use super::disk;
 use super::hole;
+use super::kernel::REFRESH;
 use super::pace::Pace;
 use super::payload::Payload;
 use super::range::Span;
@@ -31,8 +32,8 @@ const SLOW_BLOCK: usize = 16 << 10;
 /// pace needs it.
 const STREAM_BLOCK: usize = 16 << 10;
 
-/// For how long it is known what holds a socket, in nanoseconds.
-const FRESH: u64 = 1_000_000;
+/// For how long it is known what holds a socket: a block is written and followed by the next question at the same time.
+const FRESH: Duration = Duration::from_millis(1);
 /// Fewer bytes are copied, which takes one system call less than to let the kernel move them.
 const LEAST_PART: u64 = 8 << 10;
 
@@ -85,6 +86,8 @@ struct Video {
     waiting: Pin<Box<Sleep>>,
     /// What held the socket, and when the kernel said so, in nanoseconds of the connection.
     held: Option<(u64, Option<Hold>)>,
+    /// The bytes before this one were in memory, at that time in nanoseconds of the connection.
+    in_memory: Option<(u64, u64)>,
 }
 
 impl Answer {
@@ -128,6 +131,7 @@ impl Answer {
             reading: None,
             waits: false,
             held: None,
+            in_memory: None,
             waiting: Box::pin(tokio::time::sleep_until(Instant::now())),
         };
         Self {
@@ -204,6 +208,7 @@ impl Video {
         }
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
+            self.writer.bound_bursts(connection.burst(self.is_stream));
             connection.throttle(number, &self.writer);
         }
         if self.waits {
@@ -228,7 +233,7 @@ impl Video {
                 return Poll::Pending;
             }
         };
-        let piece = match self.part(connection, allowed, paced) {
+        let piece = match self.part(connection, now, allowed, paced) {
             Some(piece) => piece,
             None => {
                 let most = match self.is_stream {
@@ -244,7 +249,7 @@ impl Video {
         self.left -= length;
         self.credit = self.credit.saturating_sub(length);
         let wrote = tidegate_limiter::Bytes::new(length);
-        self.writer.wrote(wrote, connection.now());
+        self.writer.wrote(wrote, now);
         if self.throttled {
             connection.sent_throttled(piece.length());
         }
@@ -252,7 +257,13 @@ impl Video {
     }
 
     /// The next bytes, at most this many, if the kernel can move them from memory to the socket. A paced block must be complete.
-    fn part(&mut self, connection: &Connection, allowed: u64, paced: bool) -> Option<Piece> {
+    fn part(
+        &mut self,
+        connection: &Connection,
+        now: u64,
+        allowed: u64,
+        paced: bool,
+    ) -> Option<Piece> {
         let parts = connection.parts().filter(|_| !self.is_stream)?;
         // What was read already must be sent first.
         let is_next = self.reading.is_none() && self.ready.is_empty();
@@ -269,13 +280,34 @@ impl Video {
                 .max(block),
         } as usize;
         let offset = self.unread.start;
-        let length = disk::in_memory(&self.file, offset, most);
+        let length = self.in_memory(now, most);
         if length == 0 || paced && length < most {
             return None;
         }
         parts.push(Arc::clone(&self.file), offset, length);
         self.unread.start += length as u64;
         Some(Piece::Part(length))
+    }
+
+    /// How many of the next bytes are in memory, at most this many. Those of the next small blocks are looked at together.
+    fn in_memory(&mut self, now: u64, most: usize) -> usize {
+        let offset = self.unread.start;
+        let left = usize::try_from(self.unread.end - offset).unwrap_or(usize::MAX);
+        let ahead = left.min(disk::STRIDE);
+        if most >= ahead {
+            return disk::in_memory(&self.file, offset, most);
+        }
+        let known = self
+            .in_memory
+            .is_some_and(|(end, at)| end >= offset + most as u64 && is_fresh(at, now, REFRESH));
+        if known {
+            return most;
+        }
+        if disk::in_memory(&self.file, offset, ahead) == ahead {
+            self.in_memory = Some((offset + ahead as u64, now));
+            return most;
+        }
+        disk::in_memory(&self.file, offset, most)
     }
 
     /// The next bytes, this many. A block is written at once, so it must be complete.
@@ -309,15 +341,24 @@ impl Video {
         Poll::Ready(Ok(self.ready.split_to(block.min(self.ready.len()))))
     }
 
-    /// What holds the socket. The kernel is asked once for a block, which is written and followed by the next question at the same time.
+    /// What holds the socket. While writes are throttled and the clamp holds, the kernel is not asked for every block: a transfer that falls
+    /// behind is throttled to its rate a little longer.
     fn hold(&mut self, connection: &Connection, now: u64) -> Option<Hold> {
         if !self.throttled {
             return None;
         }
-        let (_, hold) = match self.held {
-            Some((at, hold)) if now.saturating_sub(at) < FRESH => (at, hold),
-            _ => *self.held.insert((now, connection.hold())),
-        };
+        if let Some((at, hold)) = self.held {
+            let steady = matches!(hold, Some(Hold::Floor | Hold::Clamped));
+            let age = match steady && self.writer.is_throttled() {
+                true => REFRESH,
+                false => FRESH,
+            };
+            if is_fresh(at, now, age) {
+                return hold;
+            }
+        }
+        let hold = connection.hold();
+        self.held = Some((now, hold));
         hold
     }
 
@@ -349,6 +390,11 @@ impl Video {
             .min(usize::try_from(left).unwrap_or(block));
         self.reading = Some(disk::read(Arc::clone(&self.file), self.unread.start, count));
     }
+}
+
+/// Whether something that was found at a time is not older than this. Times are nanoseconds of a connection.
+fn is_fresh(at: u64, now: u64, age: Duration) -> bool {
+    u128::from(now.saturating_sub(at)) < age.as_nanos()
 }
 
 impl Drop for Answer {

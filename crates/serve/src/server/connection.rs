@@ -130,6 +130,11 @@ impl Connection {
         self.transport.room()
     }
 
+    /// The bytes of a body that fill a burst of Trickle. `is_stream`: they go into a stream of HTTP/2 or HTTP/3.
+    pub fn burst(&self, is_stream: bool) -> Bytes {
+        self.transport.burst(self.parts.is_none(), is_stream)
+    }
+
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
     /// left it.
     pub fn note_acknowledged(&self) {
@@ -334,11 +339,14 @@ impl Connection {
 
     /// A throttled response handed over this many bytes.
     pub fn sent_throttled(&self, bytes: usize) {
-        let snapshot = self.transport.snapshot();
+        let now = Instant::now();
         let mut changing = self.changing();
-        changing.notes.sent_throttled(bytes, snapshot);
-        if self.group().way == Way::MaxPacingRate {
-            changing.rate.note(Instant::now(), snapshot.acknowledged);
+        let asked = || self.transport.snapshot();
+        let snapshot = changing.notes.sent_throttled(bytes, now, asked);
+        if let Some(snapshot) = snapshot
+            && self.group().way == Way::MaxPacingRate
+        {
+            changing.rate.note(now, snapshot.acknowledged);
             self.apply(&mut changing.rate);
         }
     }

@@ -18,7 +18,7 @@ pub(super) const BLOCK: usize = 64 << 10;
 const KEPT: usize = 8;
 /// Of the bytes that should be in memory, one in this number is looked at. The kernel reads 128 KiB or more ahead, and what it reads together
 /// mostly leaves memory together.
-const STRIDE: usize = 64 << 10;
+pub(super) const STRIDE: usize = 64 << 10;
 
 /// A file has fewer bytes than when it was opened.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,14 @@
 //! What the kernel does for a connection: it paces its socket, and counts.
 
+use std::time::Duration;
+
 use tidegate_limiter::Rate;
 use tidegate_pace::{Hold, Mode, PaceError, Pacer, Target, Way, socket as tcp};
 use tokio::net::TcpStream;
+
+/// How old an answer of the kernel may be where a newer one would hardly change anything. Each question is a system call, and there are more
+/// than twenty blocks a second.
+pub(super) const REFRESH: Duration = Duration::from_millis(250);
 
 /// The kernel's figures of a connection (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -67,6 +67,11 @@ impl Quic {
         }
     }
 
+    /// The bytes of a body that fill this number of packets.
+    pub fn burst(&self, packets: u64) -> u64 {
+        self.window.burst(packets)
+    }
+
     /// What bounds the rate, for a writer.
     pub fn hold(&self, way: Way) -> Option<Hold> {
         match way {

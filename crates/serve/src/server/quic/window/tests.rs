@@ -61,6 +61,7 @@ impl Writes for Video {
                 if let Way::Trickle { block } = self.way {
                     let rate = self.rate.bits_per_second() / 8;
                     let queued = START_UP.saturating_sub(self.window.delivered());
+                    self.writer.bound_bursts(Bytes::new(self.window.burst(10)));
                     self.window.pace(now, Some(rate), block, queued);
                 }
             }
@@ -87,6 +88,8 @@ struct Outcome {
     burst: usize,
     /// Of the packets sent.
     lost: f64,
+    /// Bytes of the video for each packet sent, over a tenth of a burst.
+    full: f64,
 }
 
 /// Half a minute of a video at this rate in Mbit/s.
@@ -114,6 +117,7 @@ fn video(way: Way, mbits: f64, round_trip: u64, policer: Option<Policer>) -> Out
         rate: bytes as f64 * 8.0 / time.as_secs_f64() / (mbits * 1e6),
         burst,
         lost: (net.dropped - dropped) as f64 / (net.sent.len() - sent) as f64,
+        full: bytes as f64 / ((net.sent.len() - sent) as u64 * window.burst(1)) as f64,
     }
 }
 
@@ -132,6 +136,13 @@ fn the_average_is_the_rate() {
         println!("{mbits} Mbit/s, {round_trip} ms: {seen:?}");
         assert!((seen.rate - 1.0).abs() < 0.01, "{seen:?}");
     }
+}
+
+/// At the floor, a burst takes ten packets, and no further one that is nearly empty.
+#[test]
+fn bursts_fill_their_packets() {
+    let seen = video(Way::TRICKLE, 1.0, 20, None);
+    assert!(seen.full > 0.97, "{seen:?}");
 }
 
 /// Three times the rate of the video, with room for 20 packets.
