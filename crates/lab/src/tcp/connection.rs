@@ -247,28 +247,24 @@ impl Connection {
         if !self.receiver.wants_ack() {
             return false;
         }
-        *segment = Segment {
-            seq: self.sender.next_seq(),
-            timestamps: self.timestamps(now),
-            ecn: self.ecn(false),
-            ..Segment::default()
-        };
+        segment.clear();
+        segment.seq = self.sender.next_seq();
+        segment.timestamps = self.timestamps(now);
+        segment.ecn = self.ecn(false);
         self.receiver.fill(segment);
         true
     }
 
     fn complete(&mut self, now: Nanos, outgoing: Outgoing, segment: &mut Segment) {
-        *segment = Segment {
-            seq: outgoing.seq,
-            payload: outgoing.payload,
-            fin: outgoing.fin,
-            psh: outgoing.psh,
-            again: outgoing.again,
-            timestamps: self.timestamps(now),
-            ecn: self.ecn(outgoing.payload > 0 && !outgoing.again),
-            cwr: outgoing.cwr,
-            ..Segment::default()
-        };
+        segment.clear();
+        segment.seq = outgoing.seq;
+        segment.payload = outgoing.payload;
+        segment.fin = outgoing.fin;
+        segment.psh = outgoing.psh;
+        segment.again = outgoing.again;
+        segment.timestamps = self.timestamps(now);
+        segment.ecn = self.ecn(outgoing.payload > 0 && !outgoing.again);
+        segment.cwr = outgoing.cwr;
         self.receiver.on_data_sent(now);
         self.receiver.fill(segment);
         self.sender.on_packet(now, segment.ip_bytes());

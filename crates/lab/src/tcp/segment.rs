@@ -46,6 +46,33 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Makes it a segment without content. The ranges that it had stay in memory, unused: to write all of it would take
+    /// long for each packet.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        let Self {
+            seq,
+            ack,
+            payload,
+            ecn,
+            syn,
+            fin,
+            psh,
+            window,
+            timestamps,
+            ece,
+            cwr,
+            ae,
+            again,
+            sacks,
+        } = self;
+        (*seq, *ack, *payload, *window) = (0, 0, 0, 0);
+        (*ecn, *timestamps) = (Ecn::NotEct, None);
+        (*syn, *fin, *psh, *again) = (false, false, false, false);
+        (*ece, *cwr, *ae) = (false, false, false);
+        sacks.count = 0;
+    }
+
     /// Length of the IP packet that carries it in bytes: IPv4 and TCP headers of 20 each, the
     /// options as Linux lays them out (`tcp_options_write`), and the payload.
     ///
@@ -83,12 +110,21 @@ impl Segment {
 }
 
 /// Up to four ranges of selectively acknowledged bytes, the most recent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Sacks {
     count: u8,
+    /// Only `count` of them have a meaning.
     ranges: [(u64, u64); 4],
 }
+
+impl PartialEq for Sacks {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges().eq(other.ranges())
+    }
+}
+
+impl Eq for Sacks {}
 
 impl Sacks {
     /// Adds a range of sequence numbers. A fifth one is left out.

@@ -4,7 +4,7 @@
 //! asked for several actions ahead, in the order in which one leads to the next, and no more than what is needed: the
 //! processor can wait for about twenty lines of 64 bytes at once.
 
-use tidegate_limiter::{prefetch_all, prefetch_between};
+use tidegate_limiter::{Nanos, prefetch_all, prefetch_between};
 
 use super::{ACTORS, Engine};
 use crate::sim::endpoint::Side;
@@ -17,6 +17,9 @@ const MANY: usize = if cfg!(test) { 2 } else { 300 };
 const FLOW: usize = 12;
 const END: usize = 8;
 const PACKET: usize = 4;
+
+/// A stage that acts again within this time does not come by the places above.
+const SHORTLY: Nanos = 5000;
 
 /// The part of a flow that an actor is.
 enum Part {
@@ -72,8 +75,9 @@ impl Engine<'_> {
         let element = &self.stages[actor].element;
         let (next, after_next) = (element.next(), element.after_next());
         if actor >= self.plan.elements.len() {
-            // With many flows it is long until then.
-            if self.flows.len() < MANY {
+            // With many flows it is mostly long until then.
+            let due = element.next_timeout().unwrap_or(Nanos::MAX);
+            if self.flows.len() < MANY || due < self.now + SHORTLY {
                 for id in [next, after_next].into_iter().flatten() {
                     self.packets.get(id).prefetch();
                 }
