@@ -2,7 +2,7 @@
 
 pub mod wire;
 
-use tidegate_limiter::{Ecn, Nanos};
+use tidegate_limiter::{Ecn, Nanos, prefetch_between};
 
 use crate::tcp::Segment;
 
@@ -14,6 +14,9 @@ mod tests;
 pub struct PacketId(u32);
 
 impl PacketId {
+    /// No packet: it marks the end of a list.
+    pub const NONE: Self = Self(u32::MAX);
+
     /// A number below the largest number of packets that were under way at once. It serves as an
     /// index for data that is kept for packets elsewhere.
     pub fn index(self) -> usize {
@@ -21,8 +24,8 @@ impl PacketId {
     }
 }
 
-/// No packet: it marks the end of a list.
-const NONE: PacketId = PacketId(u32::MAX);
+/// The end of a list.
+const NONE: PacketId = PacketId::NONE;
 
 /// Bytes of the Ethernet header, which links carry and queues count. The frame check sequence is left
 /// out, as Linux does.
@@ -31,8 +34,9 @@ pub const ETHERNET_HEADER: u32 = 14;
 /// The flow of packets that are gone.
 const GONE: u32 = u32::MAX;
 
-/// A packet.
+/// A packet. In memory its first line of 64 bytes has what elements need, the second what its receiver needs.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Packet {
     /// Index of its flow.
     pub flow: u32,
@@ -43,8 +47,10 @@ pub struct Packet {
     pub hash: u32,
     /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// How many elements of its path it has passed.
-    pub hop: u16,
+    /// Where its way goes on among the [`Routes`](crate::sim::stages::Routes).
+    pub place: u32,
+    /// The next packet in its list.
+    next: PacketId,
     /// The IPv4 identification that its sender gave it.
     pub ident: u16,
     /// Its differentiated services code point.
@@ -55,8 +61,6 @@ pub struct Packet {
     pub queued: Nanos,
     /// Its content. For datagrams, `seq` is the number and `payload` the length.
     pub segment: Segment,
-    /// The next packet in its list.
-    next: PacketId,
 }
 
 impl Packet {
@@ -67,7 +71,7 @@ impl Packet {
             connection: 0,
             hash: 0,
             bytes,
-            hop: 0,
+            place: 0,
             ident: 0,
             dscp: 0,
             forward,
@@ -75,6 +79,19 @@ impl Packet {
             segment,
             next: NONE,
         }
+    }
+
+    /// Begins the way of another packet in its place, with the segment that is there.
+    #[inline]
+    pub fn begin(&mut self, flow: u32, forward: bool, bytes: u32) {
+        (self.flow, self.forward, self.bytes) = (flow, forward, bytes);
+        (self.queued, self.next) = (0, NONE);
+    }
+
+    /// Asks for the memory that elements and its receiver need.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_between(self, &self.segment.sacks);
     }
 
     /// Its length in bytes on a link and in a link's queue.
@@ -104,11 +121,19 @@ impl Packets {
     /// Takes a packet in.
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketId {
+        let id = self.reserve();
+        *self.get_mut(id) = packet;
+        id
+    }
+
+    /// A place for a packet, with any content.
+    #[inline]
+    pub fn reserve(&mut self) -> PacketId {
         if let Some(id) = self.free.pop() {
-            self.slots[id.0 as usize] = packet;
             return id;
         }
-        self.slots.push(packet);
+        self.slots
+            .push(Packet::new(GONE, false, 0, Segment::default()));
         PacketId(self.slots.len() as u32 - 1)
     }
 

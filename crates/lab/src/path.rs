@@ -14,7 +14,7 @@ use crate::element::Element;
 use crate::outcome::{ElementOutcome, Sample};
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
-use crate::sim::stages::{Stage, Stages};
+use crate::sim::stages::{Routes, Stage, Stages};
 use crate::sim::timers::Timers;
 use crate::tcp::Segment;
 
@@ -63,13 +63,16 @@ pub struct Captured {
     pub bytes: Vec<u8>,
 }
 
+/// The place of packets of a flow that the plan does not have: they leave at once.
+const NOWHERE: u32 = u32::MAX;
+
 /// The running elements of a plan, in both directions of all its flows.
 #[derive(Debug)]
 pub struct Path {
-    /// The plan's elements, then two delays for each flow that has a delay of its own.
+    /// The plan's elements, then two delays for each flow.
     stages: Vec<Stage>,
     /// The stages of each flow, forward and back.
-    routes: Vec<[Box<[u32]>; 2]>,
+    routes: Routes,
     /// The place of the IPv4 header in a packet's bytes.
     header: fn(&[u8]) -> Option<usize>,
     timers: Timers,
@@ -106,7 +109,7 @@ impl Path {
         Ok(Self {
             timers: Timers::new(stages.len()),
             stages,
-            dropped: vec![[0; 2]; routes.len()],
+            dropped: vec![[0; 2]; plan.flows.len()],
             routes,
             header,
             packets: Packets::default(),
@@ -142,6 +145,8 @@ impl Path {
         {
             packet.segment.ecn = Ecn::of(*second);
         }
+        let begins = self.routes.begins(entering.flow);
+        packet.place = begins.map_or(NOWHERE, |begins| begins[usize::from(!entering.forward)]);
         let id = self.packets.insert(packet);
         if self.bytes.len() <= id.index() {
             self.bytes.resize(id.index() + 1, Vec::new());
@@ -205,7 +210,8 @@ impl Path {
         let counts = self.stages.iter().zip(&plan.elements);
         let counts = counts.map(|(stage, plan)| {
             let overhead = stage.element.overhead();
-            stage.record.clone().outcome(&plan.name, overhead)
+            let record = stage.record.as_deref().cloned().unwrap_or_default();
+            record.outcome(&plan.name, overhead)
         });
         counts.collect()
     }
@@ -228,18 +234,18 @@ impl Path {
     fn follow(&mut self, now: Nanos, id: PacketId) {
         loop {
             let packet = self.packets.get_mut(id);
-            let routes = self.routes.get(packet.flow as usize);
-            let route = routes.map(|routes| &routes[usize::from(!packet.forward)]);
-            let Some(&stage) = route.and_then(|route| route.get(usize::from(packet.hop))) else {
+            let there = Some(&*packet).filter(|packet| packet.place != NOWHERE);
+            let Some(index) = there.and_then(|packet| self.routes.stage(packet)) else {
                 self.leaving.push_back((now, id));
                 return;
             };
-            packet.hop += 1;
+            packet.place += 1;
             let (bytes, before) = (packet.bytes, class(packet));
-            let index = stage as usize;
             let stage = &mut self.stages[index];
-            stage.record.packets += 1;
-            stage.record.bytes += u64::from(bytes);
+            if let Some(record) = &mut stage.record {
+                record.packets += 1;
+                record.bytes += u64::from(bytes);
+            }
             if let Element::Tap(_) = stage.element {
                 let mut bytes = self.bytes[id.index()].clone();
                 mark(&mut bytes, before, self.header);
@@ -261,19 +267,25 @@ impl Path {
                 self.set_stage(now, index);
                 return;
             }
-            let marked = class(self.packets.get(id)) != before;
-            self.stages[index].record.marked += u64::from(marked);
+            if class(self.packets.get(id)) != before
+                && let Some(record) = &mut self.stages[index].record
+            {
+                record.marked += 1;
+            }
         }
     }
 
     /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     fn count_drops(&mut self, stage: usize) {
+        // Delays neither mark nor drop.
+        let Some(record) = &mut self.stages[stage].record else {
+            return;
+        };
         while self.packets.next_marked().is_some() {
-            self.stages[stage].record.marked += 1;
+            record.marked += 1;
         }
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);
-            let record = &mut self.stages[stage].record;
             record.dropped += 1;
             record.dropped_bytes += u64::from(packet.bytes);
             let dropped = &mut self.dropped[packet.flow as usize][usize::from(!packet.forward)];

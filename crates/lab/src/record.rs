@@ -2,7 +2,7 @@
 
 mod histogram;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use crate::outcome::{Completion, ElementOutcome, FlowOutcome, Sample, State};
 use crate::plan::{FlowPlan, Plan};
@@ -14,7 +14,7 @@ pub use histogram::Histogram;
 #[derive(Debug, Clone)]
 pub struct Windows {
     width: Nanos,
-    bytes: Vec<u64>,
+    bytes: Box<[u64]>,
 }
 
 impl Windows {
@@ -22,7 +22,7 @@ impl Windows {
     pub fn new(plan: &Plan) -> Self {
         Self {
             width: plan.window,
-            bytes: vec![0; plan.duration.div_ceil(plan.window) as usize],
+            bytes: vec![0; plan.duration.div_ceil(plan.window) as usize].into(),
         }
     }
 
@@ -34,6 +34,13 @@ impl Windows {
         }
     }
 
+    /// Asks for the memory of the present window.
+    #[inline]
+    pub fn prefetch(&self, now: Nanos) {
+        let window = self.bytes.get((now / self.width) as usize);
+        window.inspect(|window| prefetch_all(*window));
+    }
+
     /// The counts of the windows that have begun.
     pub fn until(&self, now: Nanos) -> &[u64] {
         let begun = (now / self.width) as usize + 1;
@@ -42,7 +49,7 @@ impl Windows {
 
     /// The counts.
     pub fn into_bytes(self) -> Vec<u64> {
-        self.bytes
+        self.bytes.into()
     }
 }
 
@@ -57,29 +64,30 @@ pub struct FlowEnds {
     pub timeouts: u64,
 }
 
-/// The counts of a flow.
+/// The counts of a flow, those of every packet first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct FlowRecord {
     /// Bytes at the IP layer that reached the client.
     pub windows: Windows,
+    /// Packets with payload that arrived.
+    pub arrived: u64,
+    /// When data last arrived.
+    pub last: Nanos,
     /// Packets with payload sent by the server.
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Dropped packets among them.
+    /// Round trips as the server measured them.
+    pub rtt: Histogram,
+    /// Dropped packets among those sent.
     pub dropped: u64,
     /// Marked packets among them, as having experienced congestion.
     pub marked: u64,
-    /// Packets among them that arrived.
-    pub arrived: u64,
-    /// Round trips as the server measured them.
-    pub rtt: Histogram,
     /// Transfers completed.
     pub completions: Vec<Completion>,
-    /// When data last arrived.
-    pub last: Nanos,
     /// States of its connections.
     pub states: Vec<State>,
 }
@@ -103,7 +111,7 @@ impl FlowRecord {
     }
 
     /// The outcome of the flow, with the counts of its ends.
-    pub fn outcome(self, plan: &FlowPlan, ends: FlowEnds) -> FlowOutcome {
+    pub fn outcome(mut self, plan: &FlowPlan, ends: FlowEnds) -> FlowOutcome {
         FlowOutcome {
             name: plan.name.clone(),
             aggregate: plan.aggregate,

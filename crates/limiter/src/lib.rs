@@ -126,7 +126,7 @@ pub use phantom::{
     Thresholds,
 };
 pub use policy::{Class, PolicyError, PolicyTree, Program, Room};
-pub use prefetch::prefetch_all;
+pub use prefetch::{prefetch_all, prefetch_between};
 pub use rate::{Rate, RateError};
 pub use scheme::{Scheme, SchemeError};
 pub use shaper::{Backlog, Fleet, FleetSettings, Shaper, ShaperConfig};

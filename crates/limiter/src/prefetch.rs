@@ -17,6 +17,16 @@ pub fn prefetch_all<T>(value: &T) {
     }
 }
 
+/// The cache lines from where one value begins to where another begins, in the same structure, will be needed soon.
+#[inline(always)]
+pub fn prefetch_between<T, U>(from: &T, to: &U) {
+    let start = std::ptr::from_ref(from).cast::<u8>();
+    let length = std::ptr::from_ref(to).addr().saturating_sub(start.addr());
+    for offset in (0..length).step_by(LINE) {
+        fetch(start.wrapping_add(offset));
+    }
+}
+
 /// The cache line at which a value begins will be needed soon.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {

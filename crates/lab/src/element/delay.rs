@@ -10,13 +10,81 @@ use crate::random::Random;
 #[cfg(test)]
 mod tests;
 
-/// A way that takes time and keeps the order of packets.
+/// As many packets as fit beside the delay itself. With these, a flow's delay takes a line of the processor's cache.
+const FEW: usize = 3;
+
+/// A way that takes time and keeps the order of packets. Each flow may have two, which mostly hold few packets.
 #[derive(Debug)]
 pub struct Delay {
     delay: Nanos,
-    under_way: VecDeque<(Nanos, PacketId)>,
-    /// Few delays have it, and each flow may have two delays.
+    under_way: UnderWay,
+    /// Few delays have it.
     jitter: Option<Box<Jitter>>,
+}
+
+/// The packets under way, and when they arrive.
+#[derive(Debug)]
+enum UnderWay {
+    Few {
+        count: u8,
+        dues: [Nanos; FEW],
+        ids: [PacketId; FEW],
+    },
+    /// Until there are none.
+    Many(VecDeque<(Nanos, PacketId)>),
+}
+
+impl UnderWay {
+    const NONE: Self = Self::Few {
+        count: 0,
+        dues: [0; FEW],
+        ids: [PacketId::NONE; FEW],
+    };
+
+    #[inline]
+    fn push(&mut self, due: Nanos, id: PacketId) {
+        match self {
+            Self::Few { count, dues, ids } if usize::from(*count) < FEW => {
+                let place = usize::from(*count);
+                (dues[place], ids[place]) = (due, id);
+                *count += 1;
+            }
+            Self::Few { dues, ids, .. } => {
+                let few = dues.iter().copied().zip(ids.iter().copied());
+                *self = Self::Many(few.chain([(due, id)]).collect());
+            }
+            Self::Many(many) => many.push_back((due, id)),
+        }
+    }
+
+    /// The packet in this place.
+    #[inline]
+    fn get(&self, place: usize) -> Option<(Nanos, PacketId)> {
+        match self {
+            Self::Few { count, dues, ids } => {
+                (place < usize::from(*count)).then(|| (dues[place], ids[place]))
+            }
+            Self::Many(many) => many.get(place).copied(),
+        }
+    }
+
+    /// Takes the first packet out.
+    #[inline]
+    fn pop(&mut self) {
+        match self {
+            Self::Few { count, dues, ids } => {
+                *count = count.saturating_sub(1);
+                dues.copy_within(1.., 0);
+                ids.copy_within(1.., 0);
+            }
+            Self::Many(many) => {
+                many.pop_front();
+                if many.is_empty() {
+                    *self = Self::NONE;
+                }
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -33,7 +101,7 @@ impl Delay {
     pub fn constant(delay: Nanos) -> Self {
         Self {
             delay,
-            under_way: VecDeque::new(),
+            under_way: UnderWay::NONE,
             jitter: None,
         }
     }
@@ -61,15 +129,15 @@ impl Delay {
             due = due.saturating_add(more as Nanos).max(jitter.last);
             jitter.last = due;
         }
-        self.under_way.push_back((due, id));
+        self.under_way.push(due, id);
     }
 
     /// A packet that has arrived by now.
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Option<PacketId> {
-        let &(due, id) = self.under_way.front()?;
+        let (due, id) = self.under_way.get(0)?;
         (due <= now).then(|| {
-            self.under_way.pop_front();
+            self.under_way.pop();
             id
         })
     }
@@ -77,19 +145,27 @@ impl Delay {
     /// The next one.
     #[inline]
     pub fn next(&self) -> Option<PacketId> {
-        self.under_way.front().map(|&(_, id)| id)
+        self.under_way.get(0).map(|(_, id)| id)
     }
 
-    /// Asks for the memory of the next one's entry, and of the place for another.
+    /// The one behind it.
+    #[inline]
+    pub fn after_next(&self) -> Option<PacketId> {
+        self.under_way.get(1).map(|(_, id)| id)
+    }
+
+    /// Asks for the memory of the next one's entry, and of the place for another, if they are elsewhere.
     #[inline]
     pub fn prefetch(&self) {
-        let ends = [self.under_way.front(), self.under_way.back()];
-        ends.into_iter().flatten().for_each(prefetch_all);
+        if let UnderWay::Many(many) = &self.under_way {
+            let ends = [many.front(), many.back()];
+            ends.into_iter().flatten().for_each(prefetch_all);
+        }
     }
 
     /// When the next one arrives.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanos> {
-        self.under_way.front().map(|&(due, _)| due)
+        self.under_way.get(0).map(|(due, _)| due)
     }
 }

@@ -141,6 +141,14 @@ impl Element {
         }
     }
 
+    /// Asks for the memory of a delay's packets.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Self::Delay(delay) = self {
+            delay.prefetch();
+        }
+    }
+
     /// The held packet that leaves next, if that is known.
     #[inline]
     pub fn next(&self) -> Option<PacketId> {
@@ -155,6 +163,7 @@ impl Element {
     #[inline]
     pub fn after_next(&self) -> Option<PacketId> {
         match self {
+            Self::Delay(delay) => delay.after_next(),
             Self::Link(link) => link.waiting(),
             _ => None,
         }

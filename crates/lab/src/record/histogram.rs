@@ -1,5 +1,7 @@
 //! Percentiles of any number of times in bounded memory.
 
+use std::iter::repeat_n;
+
 use tidegate_limiter::Nanos;
 
 use crate::outcome::Distribution;
@@ -10,11 +12,26 @@ mod tests;
 /// Bits of precision: values are kept apart to one part in 128.
 const BITS: u32 = 7;
 
+/// Values that wait until they are counted together. Each count is in another place of the memory, so to wait for
+/// several at once takes as long as to wait for one.
+const TOGETHER: usize = 8;
+
 /// Counts of times, in steps that grow with them: below 2^7 ns exact, above within 0.8 %.
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct Histogram {
-    /// Grows to the largest value seen; at most 7424 counts.
+    waiting: usize,
+    values: [Nanos; TOGETHER],
+    counted: Box<Counted>,
+}
+
+/// The values that were counted.
+#[derive(Debug, Clone, Default)]
+struct Counted {
+    /// From the step of the smallest value seen to that of the largest; at most 7424 counts.
     counts: Vec<u64>,
+    /// The step of the first count.
+    first: usize,
     count: u64,
     sum: u128,
     min: Nanos,
@@ -22,13 +39,46 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Takes a value in.
+    #[inline]
     pub fn record(&mut self, value: Nanos) {
-        let bucket = bucket(value);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
+        self.values[self.waiting] = value;
+        self.waiting += 1;
+        if self.waiting == TOGETHER {
+            self.count();
         }
-        self.counts[bucket] += 1;
+    }
+
+    /// The percentiles of all values.
+    pub fn distribution(&mut self) -> Distribution {
+        self.count();
+        self.counted.distribution()
+    }
+
+    /// Counts the values that wait.
+    fn count(&mut self) {
+        for &value in &self.values[..self.waiting] {
+            self.counted.count(value);
+        }
+        self.waiting = 0;
+    }
+}
+
+impl Counted {
+    fn count(&mut self, value: Nanos) {
+        let bucket = bucket(value);
+        if self.counts.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            self.counts.splice(..0, repeat_n(0, self.first - bucket));
+            self.first = bucket;
+        }
+        let place = bucket - self.first;
+        if place >= self.counts.len() {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += 1;
         self.min = if self.count == 0 {
             value
         } else {
@@ -39,8 +89,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// The percentiles of all values.
-    pub fn distribution(&self) -> Distribution {
+    fn distribution(&self) -> Distribution {
         if self.count == 0 {
             return Distribution::default();
         }
@@ -61,10 +110,10 @@ impl Histogram {
     fn percentile(&self, percent: u64) -> Nanos {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
+        for (place, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                let (low, width) = bounds(bucket);
+                let (low, width) = bounds(self.first + place);
                 return (low + width / 2).clamp(self.min, self.max);
             }
         }

@@ -1,6 +1,6 @@
 //! Both ends of a flow: connections under an application, or a sender of datagrams.
 
-use tidegate_limiter::{Nanos, prefetch_all};
+use tidegate_limiter::Nanos;
 
 use crate::outcome::{AdaptiveOutcome, State, StreamOutcome};
 use crate::packet::wire::{UDP_HEADERS, tcp_length};
@@ -16,7 +16,7 @@ pub use crate::traffic::Side;
 #[derive(Debug)]
 pub enum Endpoints {
     /// TCP, a connection at a time.
-    Tcp(Box<Tcp>),
+    Tcp(Tcp),
     /// A browser, and the settings of its connections.
     Web(Box<Web>, Box<TcpConfig>),
     /// UDP: what has arrived at the client, and the sender.
@@ -35,22 +35,21 @@ pub struct Sent {
     pub connection: u32,
     /// Its length as an IP packet.
     pub bytes: u32,
-    pub segment: Segment,
 }
 
-/// Connections of a flow, one after the other.
+/// Connections of a flow, one after the other. All of it is in one line of the processor's cache.
 #[derive(Debug)]
 pub struct Tcp {
-    opening: Opening,
+    opening: Box<Opening>,
     application: Application,
     /// None until the first one opens.
-    ends: Option<Ends>,
+    ends: Option<Box<Ends>>,
     /// Number of connections opened.
     opened: u32,
+    /// Timeouts of earlier connections' servers.
+    timeouts: u32,
     /// Bytes that clients of earlier connections received.
     delivered: u64,
-    /// Timeouts of earlier connections' servers.
-    timeouts: u64,
 }
 
 impl Endpoints {
@@ -58,14 +57,14 @@ impl Endpoints {
     pub fn new(plan: &Plan, index: usize) -> Self {
         match Source::new(plan, index) {
             Source::Web(web) => Self::Web(web, Box::new(plan.flows[index].tcp.clone())),
-            Source::Application(application) => Self::Tcp(Box::new(Tcp {
-                opening: Opening::new(plan, index),
+            Source::Application(application) => Self::Tcp(Tcp {
+                opening: Box::new(Opening::new(plan, index)),
                 application,
                 ends: None,
                 opened: 0,
-                delivered: 0,
                 timeouts: 0,
-            })),
+                delivered: 0,
+            }),
             Source::Datagrams(sender) => Self::Datagrams {
                 sender,
                 delivered: 0,
@@ -77,12 +76,21 @@ impl Endpoints {
     #[inline]
     pub fn prefetch(&self, side: Side) {
         if let Self::Tcp(tcp) = self {
-            prefetch_all(&tcp.application);
             match (&tcp.ends, side) {
-                (Some(ends), Side::Server) => prefetch_all(&ends.server),
-                (Some(ends), Side::Client) => prefetch_all(&ends.client),
+                (Some(ends), Side::Server) => ends.server.prefetch(true),
+                (Some(ends), Side::Client) => ends.client.prefetch(false),
                 (None, _) => {}
             }
+        }
+    }
+
+    /// Asks for the memory of what the server sent, when that of the server is there.
+    #[inline]
+    pub fn prefetch_sent(&self) {
+        if let Self::Tcp(tcp) = self
+            && let Some(ends) = &tcp.ends
+        {
+            ends.server.prefetch_sent();
         }
     }
 
@@ -159,31 +167,26 @@ impl Endpoints {
         self.connection(side)?.next_timeout()
     }
 
-    /// The next segment or datagram of an end.
+    /// Writes the next segment or datagram of an end, if there is one.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<Sent> {
+    pub fn poll_transmit(&mut self, now: Nanos, side: Side, segment: &mut Segment) -> Option<Sent> {
         match self {
             Self::Tcp(tcp) => {
-                let segment = tcp.ends.as_mut()?.of(side).poll_transmit(now)?;
-                Some(Sent {
+                let end = tcp.ends.as_mut()?.of(side);
+                end.transmit(now, segment).then(|| Sent {
                     connection: tcp.opened - 1,
-                    bytes: tcp_length(&segment, &tcp.opening.config),
-                    segment,
+                    bytes: tcp_length(segment, &tcp.opening.config),
                 })
             }
-            Self::Web(web, config) => {
-                let (connection, segment) = web.poll_transmit(now, side)?;
-                Some(Sent {
-                    connection,
-                    bytes: tcp_length(&segment, config),
-                    segment,
-                })
-            }
+            Self::Web(web, config) => Some(Sent {
+                connection: web.poll_transmit(now, side, segment)?,
+                bytes: tcp_length(segment, config),
+            }),
             Self::Datagrams { sender, .. } => {
                 if side == Side::Client || sender.next_timeout().is_none_or(|at| at > now) {
                     return None;
                 }
-                let segment = Segment {
+                *segment = Segment {
                     seq: sender.sent,
                     payload: sender.bytes - UDP_HEADERS,
                     ..Segment::default()
@@ -192,7 +195,6 @@ impl Endpoints {
                 Some(Sent {
                     connection: 0,
                     bytes: sender.bytes,
-                    segment,
                 })
             }
         }
@@ -222,7 +224,7 @@ impl Endpoints {
         match self {
             Self::Tcp(tcp) => {
                 let now = tcp.ends.as_ref().map_or(0, |ends| timeouts(&ends.server));
-                tcp.timeouts + now
+                u64::from(tcp.timeouts) + now
             }
             Self::Web(web, _) => web.timeouts(),
             Self::Datagrams { .. } => 0,
@@ -297,14 +299,14 @@ impl Tcp {
         if self.application.next_timeout().is_none_or(|at| at > now) {
             return;
         }
-        if !self.application.on_timeout(now, self.ends.as_mut()) {
+        if !self.application.on_timeout(now, self.ends.as_deref_mut()) {
             return;
         }
         if let Some(ends) = &self.ends {
             self.delivered += ends.client.received();
-            self.timeouts += timeouts(&ends.server);
+            self.timeouts += timeouts(&ends.server) as u32;
         }
-        self.ends = Some(self.opening.open(self.opened, now));
+        self.ends = Some(Box::new(self.opening.open(self.opened, now)));
         self.opened += 1;
     }
 

@@ -1,22 +1,24 @@
 //! The loop: the actor with the earliest deadline acts, and its packets move on until they are
 //! held.
 
+mod ahead;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_limiter::{Nanos, prefetch_all};
+use tidegate_limiter::Nanos;
 
 use super::check::{MOST_STATES, check};
 use super::endpoint::{Endpoints, Sent, Side};
-use super::stages::{Stage, Stages};
+use super::stages::{Routes, Stage, Stages};
 use super::timers::Timers;
 use crate::element::Element;
 use crate::observer::{Observer, SoFar, TappedPacket};
 use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome, Sample, State, drop_step};
 use crate::packet::wire::Wire;
-use crate::packet::{Packet, PacketId, Packets};
+use crate::packet::{PacketId, Packets};
 use crate::plan::{Noting, Plan};
-use crate::record::{FlowEnds, FlowRecord, Windows};
+use crate::record::{ElementRecord, FlowEnds, FlowRecord, Windows};
 use crate::{RunError, SECOND};
 
 /// Actors of a flow: its server, its client, its application.
@@ -27,23 +29,21 @@ const WATCH: u32 = 1 << 10;
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
 const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
-/// Flows from which on memory is asked for ahead: fewer fit into the cache. Tests have less.
-const MANY: usize = if cfg!(test) { 2 } else { 300 };
-
-/// A running flow.
+/// A running flow. What its packets need is in its first lines of the processor's cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Flow {
-    /// The stages of its packets, forward and back.
-    route: [Box<[u32]>; 2],
+    ends: Endpoints,
     aggregate: u32,
-    dscp: u8,
     /// Hash of the addresses and ports of the connection that sent last.
     hash: u32,
     /// Number of that connection; none has the largest.
     connection: u32,
     /// Next IPv4 identification of the server and of the client.
     idents: [u16; 2],
-    ends: Endpoints,
+    /// Where the ways of its packets begin, forward and back.
+    begins: [u32; 2],
+    dscp: u8,
     record: FlowRecord,
 }
 
@@ -57,8 +57,9 @@ pub struct Engine<'a> {
     /// Packets that begin their way now. This is a list rather than a call, because ends that
     /// answer each other without passing of time would cause endless recursion.
     sent: VecDeque<PacketId>,
-    /// The plan's elements, then two delays for each flow that has a delay of its own.
+    /// The plan's elements, then two delays for each flow.
     stages: Vec<Stage>,
+    routes: Routes,
     flows: Vec<Flow>,
     aggregates: Vec<Windows>,
     /// The length of the steps in which dropped packets are counted.
@@ -82,14 +83,14 @@ impl<'a> Engine<'a> {
             wires,
         } = Stages::new(plan)?;
         let mut flows = Vec::new();
-        for (index, (flow, route)) in plan.flows.iter().zip(routes).enumerate() {
+        for (index, flow) in plan.flows.iter().enumerate() {
             flows.push(Flow {
-                route,
                 aggregate: flow.aggregate as u32,
-                dscp: flow.dscp,
                 hash: 0,
                 connection: u32::MAX,
                 idents: [0; 2],
+                begins: routes.begins(index).unwrap_or_default(),
+                dscp: flow.dscp,
                 ends: Endpoints::new(plan, index),
                 record: FlowRecord::new(plan),
             });
@@ -112,6 +113,7 @@ impl<'a> Engine<'a> {
             packets: Packets::default(),
             sent: VecDeque::new(),
             stages,
+            routes,
             flows,
             aggregates: vec![windows; plan.aggregates.len()],
             drop_step: drop_step(plan.duration),
@@ -132,9 +134,7 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.now = at;
-            if self.flows.len() >= MANY {
-                self.fetch_ahead();
-            }
+            self.fetch_ahead();
             self.act(actor, observer);
             while let Some(id) = self.sent.pop_front() {
                 self.follow(id, observer);
@@ -164,91 +164,6 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Asks for the memory that the next actions need, in the order in which one part leads to the next.
-    #[inline]
-    fn fetch_ahead(&self) {
-        if let Some(actor) = self.timers.ahead(10) {
-            self.fetch_flow(self.owner(actor));
-        }
-        if let Some(actor) = self.timers.ahead(6) {
-            self.fetch_end(actor);
-        }
-        let Some(actor) = self.timers.ahead(3) else {
-            return;
-        };
-        let Some(stage) = self.stages.get(actor) else {
-            return;
-        };
-        let Some(id) = stage.element.next() else {
-            return;
-        };
-        prefetch_all(self.packets.get(id));
-    }
-
-    /// The flow that an end, an application or a delay belongs to; an element belongs to none.
-    #[inline]
-    fn owner(&self, actor: usize) -> Option<usize> {
-        if actor >= self.stages.len() {
-            return Some((actor - self.stages.len()) / ACTORS);
-        }
-        // Two delays follow the plan's elements for each flow that has one.
-        let delay = actor.checked_sub(self.plan.elements.len())?;
-        (self.stages.len() - self.plan.elements.len() == 2 * self.flows.len()).then_some(delay / 2)
-    }
-
-    /// Asks for where a flow begins, and its delays.
-    #[inline]
-    fn fetch_flow(&self, index: Option<usize>) {
-        let Some((index, flow)) = index.and_then(|index| Some((index, self.flows.get(index)?)))
-        else {
-            return;
-        };
-        prefetch_all(flow);
-        let delays = self.plan.elements.len() + 2 * index;
-        for delay in delays..delays + 2 {
-            self.stages.get(delay).inspect(|stage| prefetch_all(*stage));
-            self.timers.prefetch(delay);
-        }
-        self.timers.prefetch(self.stages.len() + ACTORS * index);
-        self.timers.prefetch(self.stages.len() + ACTORS * index + 1);
-    }
-
-    /// Asks for the end that will act, and for what its flow's delays hold.
-    #[inline]
-    fn fetch_end(&self, actor: usize) {
-        let Some(index) = self.owner(actor) else {
-            return;
-        };
-        let side = match actor.checked_sub(self.stages.len()) {
-            Some(end) if end % ACTORS == 1 => Side::Client,
-            None if actor % 2 == self.plan.elements.len() % 2 => return self.fetch_delays(index),
-            _ => Side::Server,
-        };
-        self.fetch_side(index, side);
-    }
-
-    #[inline]
-    fn fetch_side(&self, index: usize, side: Side) {
-        let Some(flow) = self.flows.get(index) else {
-            return;
-        };
-        flow.ends.prefetch(side);
-        self.fetch_delays(index);
-    }
-
-    #[inline]
-    fn fetch_delays(&self, index: usize) {
-        for route in &self.flows[index].route {
-            route.first().inspect(|stage| prefetch_all(*stage));
-        }
-        let delays = self.plan.elements.len() + 2 * index;
-        for stage in self.stages.iter().skip(delays).take(2) {
-            if let Element::Delay(delay) = &stage.element {
-                delay.prefetch();
-            }
-        }
-    }
-
     /// Wakes an actor.
     fn act(&mut self, actor: usize, observer: &mut dyn Observer) {
         if actor < self.stages.len() {
@@ -258,19 +173,7 @@ impl<'a> Engine<'a> {
             }
             self.count_drops(actor);
             self.set_stage(actor);
-            if actor < self.plan.elements.len() && self.flows.len() >= MANY {
-                let element = &self.stages[actor].element;
-                // It arrives when it has been sent.
-                if let Some(id) = element.next() {
-                    self.fetch_side(self.packets.get(id).flow as usize, Side::Client);
-                }
-                if let Some(id) = element.after_next() {
-                    self.fetch_flow(Some(self.packets.get(id).flow as usize));
-                    self.packets
-                        .behind(id)
-                        .inspect(|packet| prefetch_all(*packet));
-                }
-            }
+            self.fetch_behind(actor);
             return;
         }
         let index = actor - self.stages.len();
@@ -294,22 +197,22 @@ impl<'a> Engine<'a> {
     fn follow(&mut self, id: PacketId, observer: &mut dyn Observer) {
         loop {
             let packet = self.packets.get_mut(id);
-            let flow = &self.flows[packet.flow as usize];
-            let route = &flow.route[usize::from(!packet.forward)];
-            let Some(&index) = route.get(usize::from(packet.hop)) else {
+            let Some(index) = self.routes.stage(packet) else {
                 self.arrive(id);
                 return;
             };
-            packet.hop += 1;
+            packet.place += 1;
             let bytes = packet.bytes;
             let before = (packet.dscp, packet.segment.ecn);
-            let stage = &mut self.stages[index as usize];
-            stage.record.packets += 1;
-            stage.record.bytes += u64::from(bytes);
+            let stage = &mut self.stages[index];
+            if let Some(record) = &mut stage.record {
+                record.packets += 1;
+                record.bytes += u64::from(bytes);
+            }
             if let Element::Tap(tap) = &mut stage.element {
                 let (frame, length) = tap.frame(packet);
                 observer.packet(&TappedPacket {
-                    element: index as usize,
+                    element: index,
                     at: self.now,
                     frame,
                     length,
@@ -317,14 +220,16 @@ impl<'a> Engine<'a> {
                 continue;
             }
             let passed = stage.element.offer(self.now, id, &mut self.packets);
-            self.count_drops(index as usize);
+            self.count_drops(index);
             if passed.is_none() {
-                self.set_stage(index as usize);
+                self.set_stage(index);
                 return;
             }
             let packet = self.packets.get(id);
             if (packet.dscp, packet.segment.ecn) != before {
-                self.stages[index as usize].record.marked += 1;
+                if let Some(record) = &mut self.stages[index].record {
+                    record.marked += 1;
+                }
                 let is_ce = packet.segment.ecn != before.1 && packet.is_data();
                 self.flows[packet.flow as usize].record.marked += u64::from(is_ce);
             }
@@ -334,15 +239,18 @@ impl<'a> Engine<'a> {
     /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     #[inline]
     fn count_drops(&mut self, stage: usize) {
+        // Delays neither mark nor drop.
+        let Some(record) = &mut self.stages[stage].record else {
+            return;
+        };
         while let Some(id) = self.packets.next_marked() {
             let packet = self.packets.get(id);
-            self.stages[stage].record.marked += 1;
+            record.marked += 1;
             self.flows[packet.flow as usize].record.marked += u64::from(packet.is_data());
         }
         while let Some(id) = self.packets.next_dropped() {
             let packet = self.packets.get(id);
             let step = (self.now / self.drop_step) as usize;
-            let record = &mut self.stages[stage].record;
             record.drop_packet(step, packet.bytes);
             if packet.is_data() {
                 self.flows[packet.flow as usize].record.dropped += 1;
@@ -376,11 +284,14 @@ impl<'a> Engine<'a> {
         } else {
             Side::Server
         };
-        let (connection, segment) = (packet.connection, packet.segment);
-        self.packets.free(id);
-        if flow.ends.holds(connection) {
+        let (connection, segment) = (packet.connection, &packet.segment);
+        let held = flow.ends.holds(connection);
+        if held {
             flow.ends
-                .on_segment(self.now, (side, connection), &segment, &mut flow.record);
+                .on_segment(self.now, (side, connection), segment, &mut flow.record);
+        }
+        self.packets.free(id);
+        if held {
             self.transmit(index, side);
             self.set_application(index);
         }
@@ -415,8 +326,15 @@ impl<'a> Engine<'a> {
 
     /// Sends everything that an end can send.
     fn transmit(&mut self, flow: usize, side: Side) {
-        while let Some(sent) = self.flows[flow].ends.poll_transmit(self.now, side) {
-            self.send(flow, side, sent);
+        loop {
+            let id = self.packets.reserve();
+            let segment = &mut self.packets.get_mut(id).segment;
+            let ends = &mut self.flows[flow].ends;
+            let Some(sent) = ends.poll_transmit(self.now, side, segment) else {
+                self.packets.free(id);
+                break;
+            };
+            self.send(flow, side, sent, id);
         }
         if side == Side::Server && self.plan.connections == Some(Noting::Changes) {
             self.note(flow);
@@ -458,14 +376,16 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn send(&mut self, index: usize, side: Side, sent: Sent) {
+    fn send(&mut self, index: usize, side: Side, sent: Sent, id: PacketId) {
         let flow = &mut self.flows[index];
-        let Sent { bytes, segment, .. } = sent;
+        let bytes = sent.bytes;
         if sent.connection != flow.connection {
             flow.connection = sent.connection;
             flow.hash = self.wires[index].connection(sent.connection).hash;
         }
-        let mut packet = Packet::new(index as u32, side == Side::Server, bytes, segment);
+        let packet = self.packets.get_mut(id);
+        packet.begin(index as u32, side == Side::Server, bytes);
+        packet.place = flow.begins[side as usize];
         packet.connection = sent.connection;
         packet.hash = flow.hash;
         packet.dscp = flow.dscp;
@@ -475,15 +395,17 @@ impl<'a> Engine<'a> {
         if packet.is_data() {
             flow.record.sent_packets += 1;
             flow.record.sent_bytes += u64::from(bytes);
-            flow.record.retransmitted += u64::from(segment.again);
+            flow.record.retransmitted += u64::from(packet.segment.again);
         }
         self.total += 1;
-        self.sent.push_back(self.packets.insert(packet));
+        self.sent.push_back(id);
     }
 
     fn sample(&mut self) {
         for stage in &mut self.stages {
-            stage.record.samples.extend(stage.element.sample(self.now));
+            if let Some(record) = &mut stage.record {
+                record.samples.extend(stage.element.sample(self.now));
+            }
         }
         if let Some(sample) = self.plan.sample {
             let actor = self.stages.len() + self.flows.len() * ACTORS;
@@ -507,6 +429,11 @@ impl<'a> Engine<'a> {
             ledger[packet.flow as usize].under_way += 1;
         }
         ledger
+    }
+
+    /// The counts of an element of the plan.
+    fn record(&self, element: usize) -> Option<&ElementRecord> {
+        self.stages.get(element)?.record.as_deref()
     }
 
     /// Returns the outcome.
@@ -541,9 +468,8 @@ impl<'a> Engine<'a> {
         }
         for (stage, plan) in self.stages.into_iter().zip(&self.plan.elements) {
             let overhead = stage.element.overhead();
-            outcome
-                .elements
-                .push(stage.record.outcome(&plan.name, overhead));
+            let record = stage.record.map_or_else(Default::default, |record| *record);
+            outcome.elements.push(record.outcome(&plan.name, overhead));
         }
         outcome
     }
@@ -560,13 +486,11 @@ impl SoFar for Engine<'_> {
     }
 
     fn samples(&self, element: usize) -> &[Sample] {
-        let stage = self.stages.get(element);
-        stage.map_or(&[], |stage| &stage.record.samples)
+        self.record(element).map_or(&[], |record| &record.samples)
     }
 
     fn drops(&self, element: usize) -> &[u64] {
-        let stage = self.stages.get(element);
-        stage.map_or(&[], |stage| &stage.record.drops)
+        self.record(element).map_or(&[], |record| &record.drops)
     }
 }
 

@@ -1,39 +1,115 @@
 //! The running elements of a plan, and those that the packets of a flow pass.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::RunError;
 use crate::element::Element;
 use crate::element::delay::Delay;
 use crate::element::limiter::below::{Below, Network};
+use crate::packet::Packet;
 use crate::packet::wire::Wire;
 use crate::plan::{FlowPlan, Plan};
 use crate::record::ElementRecord;
 use crate::sim::check;
 
-/// An element with its counts.
+/// An element with its counts. It fits into one line of the processor's cache, for each flow may have two delays.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Stage {
     pub element: Element,
-    pub record: ElementRecord,
+    /// The delays of flows have none.
+    pub record: Option<Box<ElementRecord>>,
 }
 
-impl Stage {
-    fn new(element: Element) -> Self {
-        Self {
-            element,
-            record: ElementRecord::default(),
+/// The ways of all flows' packets, as places in one list. Flows with the same way share it, so that the list is small
+/// enough to stay in the cache.
+#[derive(Debug)]
+pub struct Routes {
+    /// The steps of a way, then `END`; and so for the other ways.
+    steps: Vec<u32>,
+    /// Where the ways of each flow begin, forward and back.
+    begins: Vec<[u32; 2]>,
+    /// The plan's elements: the delays of flows follow them.
+    elements: usize,
+}
+
+/// Steps that are no element: the end of a way, and the flow's delay in this direction.
+const END: u32 = u32::MAX;
+const DELAY: u32 = u32::MAX - 1;
+
+impl Routes {
+    fn new(plan: &Plan) -> Self {
+        let mut routes = Self {
+            steps: Vec::new(),
+            begins: Vec::new(),
+            elements: plan.elements.len(),
+        };
+        let mut known = HashMap::new();
+        for flow in &plan.flows {
+            let begins = ways(plan, flow).map(|way| match known.entry(way) {
+                Entry::Occupied(begin) => *begin.get(),
+                Entry::Vacant(new) => {
+                    let begin = routes.steps.len() as u32;
+                    routes.steps.extend(new.key());
+                    routes.steps.push(END);
+                    *new.insert(begin)
+                }
+            });
+            routes.begins.push(begins);
+        }
+        routes
+    }
+
+    /// The places where the ways of a flow begin, forward and back, if there is this flow.
+    pub fn begins(&self, flow: usize) -> Option<[u32; 2]> {
+        self.begins.get(flow).copied()
+    }
+
+    /// The index of the stage where a packet is, unless its way ends there. The place after it is the next one.
+    #[inline]
+    pub fn stage(&self, packet: &Packet) -> Option<usize> {
+        match self.steps[packet.place as usize] {
+            END => None,
+            DELAY => Some(self.delays(packet.flow as usize) + usize::from(!packet.forward)),
+            element => Some(element as usize),
         }
     }
+
+    /// The index of the first of a flow's two delays.
+    #[inline]
+    pub fn delays(&self, flow: usize) -> usize {
+        self.elements + 2 * flow
+    }
+
+    /// The flow that has this stage as a delay.
+    #[inline]
+    pub fn owner(&self, stage: usize) -> Option<(usize, Way)> {
+        let delay = stage.checked_sub(self.elements)?;
+        let way = if delay % 2 == 0 {
+            Way::There
+        } else {
+            Way::Home
+        };
+        Some((delay / 2, way))
+    }
+}
+
+/// The way from the server to the client, or back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    There,
+    Home,
 }
 
 /// The parts of a plan that packets need, with simulated and with real senders.
 #[derive(Debug)]
 pub struct Stages {
-    /// The plan's elements, then two delays for each flow that has a delay of its own.
+    /// The plan's elements, then two delays for each flow.
     pub stages: Vec<Stage>,
-    /// The indices of the stages that packets of each flow pass, forward and back.
-    pub routes: Vec<[Box<[u32]>; 2]>,
+    /// The stages that packets of each flow pass, forward and back.
+    pub routes: Routes,
     /// The headers of each flow's packets.
     pub wires: Arc<[Wire]>,
 }
@@ -49,7 +125,10 @@ impl Stages {
             .collect();
         let mut stages = Vec::new();
         for (numbers, _) in plan.numbered() {
-            stages.push(Stage::new(Element::new(plan, numbers, &wires)?));
+            stages.push(Stage {
+                element: Element::new(plan, numbers, &wires)?,
+                record: Some(Box::default()),
+            });
         }
         if let Some(network) =
             Network::new(plan).map_err(|error| RunError::plan(error.to_string()))?
@@ -63,31 +142,37 @@ impl Stages {
                 }
             }
         }
-        let flows = plan.flows.iter();
-        let routes = flows.map(|flow| route(plan, flow, &mut stages)).collect();
+        for flow in &plan.flows {
+            // Half of it each way. Flows without delay do not pass them.
+            let half = flow.delay / 2;
+            for delay in [half, flow.delay - half] {
+                stages.push(Stage {
+                    element: Element::Delay(Delay::constant(delay)),
+                    record: None,
+                });
+            }
+        }
         Ok(Self {
             stages,
-            routes,
+            routes: Routes::new(plan),
             wires,
         })
     }
 }
 
-/// The stages of a flow's two directions. The flow's delay becomes stages at the end, half of it each
-/// way. It is placed after taps at the very front: they are beside the server and see what it sees.
-fn route(plan: &Plan, flow: &FlowPlan, stages: &mut Vec<Stage>) -> [Box<[u32]>; 2] {
-    let mut delay = |delay| {
-        stages.push(Stage::new(Element::Delay(Delay::constant(delay))));
-        stages.len() - 1
-    };
-    let half = flow.delay / 2;
-    let delays = (flow.delay > 0).then(|| [delay(half), delay(flow.delay - half)]);
-    let is_tap = |&&index: &&usize| plan.elements[index].kind.is_tap();
-    let (mut forward, mut back) = (flow.forward.clone(), flow.back.clone());
-    if let Some([there, home]) = delays {
-        forward.insert(flow.forward.iter().take_while(is_tap).count(), there);
+/// The steps of a flow's two directions. The flow's delay is a step of both. It is placed after taps at the very front:
+/// they are beside the server and see what it sees.
+fn ways(plan: &Plan, flow: &FlowPlan) -> [Vec<u32>; 2] {
+    let steps = |path: &[usize]| path.iter().map(|&index| index as u32).collect::<Vec<_>>();
+    let (mut forward, mut back) = (steps(&flow.forward), steps(&flow.back));
+    if flow.delay > 0 {
+        let is_tap = |&&index: &&usize| plan.elements[index].kind.is_tap();
+        forward.insert(flow.forward.iter().take_while(is_tap).count(), DELAY);
         let taps = flow.back.iter().rev().take_while(is_tap).count();
-        back.insert(flow.back.len() - taps, home);
+        back.insert(flow.back.len() - taps, DELAY);
     }
-    [forward, back].map(|path| path.into_iter().map(|index| index as u32).collect())
+    [forward, back]
 }
+
+// One line of the cache for each delay.
+const _: () = assert!(size_of::<Stage>() <= 64 || cfg!(not(target_pointer_width = "64")));

@@ -22,8 +22,8 @@ const FEW: usize = 64;
 /// From this many on, their memory is asked for ahead, and so slots that begin within `NEAR` slots are put in order
 /// ahead of time, until `SOON` entries are known.
 const MANY: usize = 1000;
-const NEAR: u64 = 8;
-const SOON: usize = 16;
+const NEAR: u64 = 12;
+const SOON: usize = 20;
 
 /// A calendar with at most one entry for each actor: an element, an end of a connection, a flow's
 /// delay, an application. Later deadlines of an actor are kept by the actor. So the calendar stays as
@@ -273,6 +273,9 @@ impl Timers {
         }
         self.unordered.sort_unstable();
         self.soon.extend(self.unordered.drain(..));
+        if let Some(slot) = self.next_slot(NEAR) {
+            self.prefetch(self.slots[slot as usize % self.slots.len()] as usize);
+        }
     }
 
     /// The next slot that has entries, among this many that follow the present one.

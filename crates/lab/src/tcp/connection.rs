@@ -1,6 +1,6 @@
 //! A connection: the handshake, and the link between its two halves.
 
-use tidegate_limiter::{Bytes, Ecn, Nanos};
+use tidegate_limiter::{Bytes, Ecn, Nanos, prefetch_between};
 use tidegate_trace::wire::Timestamps;
 
 use super::cc::{LossState, Start, Window};
@@ -58,21 +58,22 @@ pub struct Snapshot {
 /// are none, and call [`on_timeout`](Self::on_timeout) when
 /// [`next_timeout`](Self::next_timeout) comes.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Connection {
     phase: Phase,
     client: bool,
     timestamps: bool,
     marks: Option<Marks>,
     window: u32,
-    sender: Sender,
-    receiver: Receiver,
     /// For the SYN: when it was first sent, how often it was sent again, and when it must be sent.
     syn_due: bool,
-    syn_sent: Option<Nanos>,
     syn_losses: u32,
     syn_timeout: Option<(Nanos, Nanos)>,
+    syn_sent: Option<Nanos>,
     /// The code of accurate ECN for the peer's SYN.
     syn_ecn: u64,
+    sender: Sender,
+    receiver: Receiver,
 }
 
 impl Connection {
@@ -113,6 +114,20 @@ impl Connection {
             syn_timeout: None,
             syn_ecn: 0,
         }
+    }
+
+    /// Asks for the memory that the next segment needs, at an end that mostly sends or mostly receives data.
+    #[inline]
+    pub(crate) fn prefetch(&self, sends: bool) {
+        prefetch_between(self, &self.sender);
+        self.sender.prefetch(sends);
+        self.receiver.prefetch(!sends);
+    }
+
+    /// Asks for the memory of the segments that are acknowledged next. Those of the connection itself must be there.
+    #[inline]
+    pub(crate) fn prefetch_sent(&self) {
+        self.sender.prefetch_sent();
     }
 
     /// The application gives these bytes more; `u64::MAX / 2` do not end.
@@ -213,41 +228,47 @@ impl Connection {
 
     /// The next segment to be sent now, if there is one.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Segment> {
-        if self.phase != Phase::Established {
-            return self.transmit_syn(now);
-        }
-        if let Some(outgoing) = self.sender.transmit(now) {
-            return Some(self.complete(now, outgoing));
-        }
-        if !self.receiver.wants_ack() {
-            return None;
-        }
-        let mut segment = Segment {
-            seq: self.sender.next_seq(),
-            timestamps: self.timestamps(now),
-            ecn: self.ecn(false),
-            ..Segment::default()
-        };
-        self.receiver.fill(&mut segment);
-        Some(segment)
+        let mut segment = Segment::default();
+        self.transmit(now, &mut segment).then_some(segment)
     }
 
-    fn complete(&mut self, now: Nanos, outgoing: Outgoing) -> Segment {
-        let mut segment = Segment {
-            seq: outgoing.seq,
-            payload: outgoing.payload,
-            fin: outgoing.fin,
-            psh: outgoing.psh,
-            again: outgoing.again,
-            timestamps: self.timestamps(now),
-            ecn: self.ecn(outgoing.payload > 0 && !outgoing.again),
-            cwr: outgoing.cwr,
-            ..Segment::default()
-        };
+    /// As [`poll_transmit`](Self::poll_transmit), but the segment is written where it will be, for a copy of what was
+    /// just written takes long. Returns whether there is one.
+    #[inline]
+    pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if self.phase != Phase::Established {
+            let syn = self.transmit_syn(now);
+            syn.inspect(|syn| *segment = *syn);
+            return syn.is_some();
+        }
+        if let Some(outgoing) = self.sender.transmit(now) {
+            self.complete(now, outgoing, segment);
+            return true;
+        }
+        if !self.receiver.wants_ack() {
+            return false;
+        }
+        segment.clear();
+        segment.seq = self.sender.next_seq();
+        segment.timestamps = self.timestamps(now);
+        segment.ecn = self.ecn(false);
+        self.receiver.fill(segment);
+        true
+    }
+
+    fn complete(&mut self, now: Nanos, outgoing: Outgoing, segment: &mut Segment) {
+        segment.clear();
+        segment.seq = outgoing.seq;
+        segment.payload = outgoing.payload;
+        segment.fin = outgoing.fin;
+        segment.psh = outgoing.psh;
+        segment.again = outgoing.again;
+        segment.timestamps = self.timestamps(now);
+        segment.ecn = self.ecn(outgoing.payload > 0 && !outgoing.again);
+        segment.cwr = outgoing.cwr;
         self.receiver.on_data_sent(now);
-        self.receiver.fill(&mut segment);
+        self.receiver.fill(segment);
         self.sender.on_packet(now, segment.ip_bytes());
-        segment
     }
 
     fn transmit_syn(&mut self, now: Nanos) -> Option<Segment> {

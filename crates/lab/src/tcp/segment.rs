@@ -9,14 +9,19 @@ use tidegate_limiter::Ecn;
 use tidegate_trace::wire::Timestamps;
 
 /// A TCP segment. Numbers are 64 bits wide and do not wrap; captures write their lower half.
+///
+/// What the network needs is first in memory, and what few segments have is last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct Segment {
     /// Sequence number of the first byte, or of the SYN or FIN.
     pub seq: u64,
-    /// Bytes of payload.
-    pub payload: u32,
     /// The next byte expected. It has no meaning in the first SYN.
     pub ack: u64,
+    /// Bytes of payload.
+    pub payload: u32,
+    /// The ECN field of its IP header, which the network may change.
+    pub ecn: Ecn,
     /// Connection request.
     pub syn: bool,
     /// End of data, after the payload.
@@ -25,12 +30,8 @@ pub struct Segment {
     pub psh: bool,
     /// Receive window in bytes, not scaled.
     pub window: u32,
-    /// Selective acknowledgements, RFC 2018 and (first of them) RFC 2883.
-    pub sacks: Sacks,
     /// Timestamps in milliseconds, if the connection uses them.
     pub timestamps: Option<Timestamps>,
-    /// The ECN field of its IP header, which the network may change.
-    pub ecn: Ecn,
     /// Congestion echo, RFC 3168 §6.1.3.
     pub ece: bool,
     /// Congestion window reduced, RFC 3168 §6.1.2.
@@ -40,9 +41,38 @@ pub struct Segment {
     /// Whether its payload, SYN or FIN was sent before. This is only for counting: nothing on the
     /// way or at the receiver may use it.
     pub again: bool,
+    /// Selective acknowledgements, RFC 2018 and (first of them) RFC 2883.
+    pub sacks: Sacks,
 }
 
 impl Segment {
+    /// Makes it a segment without content. The ranges that it had stay in memory, unused: to write all of it would take
+    /// long for each packet.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        let Self {
+            seq,
+            ack,
+            payload,
+            ecn,
+            syn,
+            fin,
+            psh,
+            window,
+            timestamps,
+            ece,
+            cwr,
+            ae,
+            again,
+            sacks,
+        } = self;
+        (*seq, *ack, *payload, *window) = (0, 0, 0, 0);
+        (*ecn, *timestamps) = (Ecn::NotEct, None);
+        (*syn, *fin, *psh, *again) = (false, false, false, false);
+        (*ece, *cwr, *ae) = (false, false, false);
+        sacks.count = 0;
+    }
+
     /// Length of the IP packet that carries it in bytes: IPv4 and TCP headers of 20 each, the
     /// options as Linux lays them out (`tcp_options_write`), and the payload.
     ///
@@ -80,11 +110,21 @@ impl Segment {
 }
 
 /// Up to four ranges of selectively acknowledged bytes, the most recent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 pub struct Sacks {
-    ranges: [(u64, u64); 4],
     count: u8,
+    /// Only `count` of them have a meaning.
+    ranges: [(u64, u64); 4],
 }
+
+impl PartialEq for Sacks {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges().eq(other.ranges())
+    }
+}
+
+impl Eq for Sacks {}
 
 impl Sacks {
     /// Adds a range of sequence numbers. A fifth one is left out.
@@ -107,7 +147,7 @@ impl Sacks {
 
     /// The ranges, the most recent first.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + Clone + use<> {
-        let Self { ranges, count } = *self;
+        let Self { count, ranges } = *self;
         ranges
             .into_iter()
             .take(count.into())

@@ -95,15 +95,15 @@ pub enum Source {
     Datagrams(datagrams::Datagrams),
 }
 
-/// The applications at both ends of a flow's connections.
+/// The applications at both ends of a flow's connections. The simplest is here, so that it is beside its flow.
 #[derive(Debug)]
 pub enum Application {
     /// One transfer.
     Bulk(bulk::Bulk),
     /// Transfers with pauses.
-    OnOff(on_off::OnOff),
+    OnOff(Box<on_off::OnOff>),
     /// Requests for chunks.
-    Video(video::Video),
+    Video(Box<video::Video>),
     /// A whole video, throttled.
     Stream(Box<stream::Stream>),
     /// A whole video whose quality is adapted.
@@ -127,16 +127,18 @@ impl Source {
             } => {
                 let random = Random::new(seed, Owner::Application(index));
                 let sizes = BoundedPareto::with_mean(mean, shape, max);
-                Application::OnOff(on_off::OnOff::new(
-                    sizes, pause, reconnect, plan.start, random,
-                ))
+                let on_off = on_off::OnOff::new(sizes, pause, reconnect, plan.start, random);
+                Application::OnOff(Box::new(on_off))
             }
             Traffic::Video {
                 chunk,
                 chunks,
                 pause,
                 request,
-            } => Application::Video(video::Video::new(chunk, chunks, pause, request, plan.start)),
+            } => {
+                let video = video::Video::new(chunk, chunks, pause, request, plan.start);
+                Application::Video(Box::new(video))
+            }
             Traffic::Stream(ref stream) => {
                 Application::Stream(Box::new(stream::Stream::new(stream.clone(), plan.start)))
             }

@@ -325,12 +325,12 @@ impl Web {
             .min()
     }
 
-    /// The next segment of an end of the connections, and the connection's number.
-    pub fn poll_transmit(&mut self, now: Nanos, side: Side) -> Option<(u32, Segment)> {
+    /// Writes the next segment of an end of the connections. Returns the connection's number, if there is one.
+    pub fn poll_transmit(&mut self, now: Nanos, side: Side, segment: &mut Segment) -> Option<u32> {
         for lane in &mut self.lanes {
             if lane.touched[side as usize] {
-                if let Some(segment) = lane.ends.of(side).poll_transmit(now) {
-                    return Some((lane.number, segment));
+                if lane.ends.of(side).transmit(now, segment) {
+                    return Some(lane.number);
                 }
                 lane.touched[side as usize] = false;
             }

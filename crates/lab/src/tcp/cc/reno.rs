@@ -13,8 +13,8 @@ pub struct Reno {
     credit: u32,
     /// The window before the last reduction (`prior_cwnd`).
     prior_cwnd: u32,
-    /// Ends the first slow start, if it is used.
-    plus: Option<HyStartPlus>,
+    /// Ends the first slow start, if it is used, which is rare.
+    plus: Option<Box<HyStartPlus>>,
 }
 
 impl Reno {
@@ -33,7 +33,7 @@ impl Reno {
     }
 
     pub(super) fn use_hystart_plus(&mut self, paced: bool) {
-        self.plus = Some(HyStartPlus::new(paced));
+        self.plus = Some(Box::new(HyStartPlus::new(paced)));
     }
 
     /// Whether HyStart++ ends slow start.

@@ -4,8 +4,9 @@
 /// The most ranges that can fit into a segment.
 const MOST: usize = 4;
 
-/// Up to four ranges, the latest first.
+/// Up to four ranges, the latest first. Mostly there are none, so their number is apart from them.
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub(super) struct SackList {
     ranges: [(u64, u64); MOST],
     count: usize,

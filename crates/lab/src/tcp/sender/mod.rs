@@ -19,7 +19,7 @@ mod timeout;
 mod transmit;
 mod window;
 
-use tidegate_limiter::{Bytes, Nanos};
+use tidegate_limiter::{Bytes, Nanos, prefetch_between};
 
 use super::cc::{CongestionControl, LossState, Start, Window};
 use super::config::Marks;
@@ -112,66 +112,92 @@ pub struct Outstanding {
 }
 
 /// The sending half.
+///
+/// Its fields are in the order in which memory is needed, in lines of 64 bytes: those that each segment from the peer
+/// needs, those that an acknowledgement of data needs, and those that losses need.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(super) struct Sender {
-    mss: u32,
-    initial_window: u32,
-    sack: bool,
-    ecn: bool,
-    /// Of accurate ECN: the peer's counter of marked packets, modulo 8.
-    ace: Option<u64>,
-    by_time: bool,
-    recovery: Recovery,
-    slow_start: SlowStart,
-    paced: bool,
-    /// Whether unused windows are forgotten.
-    forgetful: bool,
-
-    cc: CongestionControl,
-    window: Window,
-    /// Most segments that the window may grow to.
-    clamp: Option<u32>,
-    /// Upper bound of the pacing rate: bytes of payload per second.
-    most_rate: Option<u64>,
-    /// Whether the algorithm sets window and rate itself.
-    controlled: bool,
-
     /// First byte not acknowledged, next byte to send, byte after the data that the application
     /// wrote.
     una: u64,
     next: u64,
     written: u64,
-    closed: bool,
-    fin_sent: bool,
     /// Size of the send buffer, and the byte behind what it holds.
     send_buffer: Option<u64>,
     buffered: u64,
-
     peer_window: u32,
     /// The largest window the peer ever had.
     max_window: u32,
     /// Sequence number of the segment of the peer that last set the window.
     window_seq: u64,
 
+    timer: Option<(Timer, Nanos)>,
+    /// Sending waits for this time and for nothing else.
+    blocked_until: Option<Nanos>,
+    /// The next byte to send when a tail loss probe was sent, and whether the probe was a
+    /// retransmission.
+    probe_high: Option<u64>,
+    probe_again: bool,
+    closed: bool,
+    fin_sent: bool,
+    sack: bool,
+    ecn: bool,
+    by_time: bool,
+    paced: bool,
+    /// Something was sent since the use of the window was last judged.
+    sent_since: bool,
+    /// Timestamp echoed by the present acknowledgement.
+    echo: Option<u32>,
+
+    window: Window,
+    /// Of accurate ECN: the peer's counter of marked packets, modulo 8.
+    ace: Option<u64>,
+    /// Segments and bytes sent of the present burst, and the segments that it may still have.
+    burst: (u32, u64),
+    burst_left: u32,
+    mss: u32,
+
     board: Scoreboard,
-    /// The selective acknowledgements of the last segment that had any.
-    known_sacks: Sacks,
+    rate: Delivery,
     rtt: RoundTrip,
-    rack: Rack,
     /// What takes the place of Linux's recovery, if it is QUIC's.
     quic: Option<Box<Quic>>,
-    rate: Delivery,
-    reduction: Reduction,
-    pacer: Pacer,
-
+    resend: Resend,
+    forced: Option<Forced>,
     state: LossState,
+    /// Whether the algorithm sets window and rate itself.
+    controlled: bool,
+    /// Probes of a closed window in a row.
+    window_probes: u32,
+
+    rack: Rack,
+    usage: window::Usage,
+    cc: CongestionControl,
+    pacer: Pacer,
+    latest_rtt: Option<Nanos>,
+    last_data: Nanos,
     /// The recovery ends when everything before this byte is acknowledged.
     high: u64,
     /// Segments that may be overtaken without being lost, and how often some were overtaken.
     reordering: u32,
     reordering_seen: u32,
+    /// Timeouts in a row.
+    timeouts: u32,
+    /// Most segments that the window may grow to.
+    clamp: Option<u32>,
+    /// Upper bound of the pacing rate: bytes of payload per second.
+    most_rate: Option<u64>,
+    recovery: Recovery,
+    slow_start: SlowStart,
+    /// Whether unused windows are forgotten.
+    forgetful: bool,
+    frto: bool,
+    reneged: bool,
     /// The next new data tells the receiver that the window was reduced.
     cwr_due: bool,
+    counts: Counts,
+
     /// Threshold before the reduction, to be restored if it was unnecessary.
     prior_ssthresh: Option<u32>,
     /// Where the reduction began; `None` if it cannot be undone.
@@ -179,40 +205,16 @@ pub(super) struct Sender {
     /// Retransmissions since then for which no duplicate was reported; `None` if there was no
     /// retransmission.
     undo_retransmissions: Option<u32>,
+    reduction: Reduction,
+    initial_window: u32,
     /// Timestamp of the first retransmission.
     first_again: Option<u32>,
-    /// Timestamp echoed by the present acknowledgement.
-    echo: Option<u32>,
     total_again: u64,
     duplicates: u64,
-    /// Timeouts in a row.
-    timeouts: u32,
-    frto: bool,
-    reneged: bool,
     /// Segments below this one are marked if time is not used (RFC 6675).
     marked_below: u64,
-
-    /// The next byte to send when a tail loss probe was sent, and whether the probe was a
-    /// retransmission.
-    probe_high: Option<u64>,
-    probe_again: bool,
-    /// Probes of a closed window in a row.
-    window_probes: u32,
-
-    timer: Option<(Timer, Nanos)>,
-    resend: Resend,
-    forced: Option<Forced>,
-    /// Segments and bytes sent of the present burst, and the segments that it may still have.
-    burst: (u32, u64),
-    burst_left: u32,
-    /// Something was sent since the use of the window was last judged.
-    sent_since: bool,
-    usage: window::Usage,
-    last_data: Nanos,
-    /// Sending waits for this time and for nothing else.
-    blocked_until: Option<Nanos>,
-    latest_rtt: Option<Nanos>,
-    counts: Counts,
+    /// The selective acknowledgements of the last segment that had any.
+    known_sacks: Sacks,
 }
 
 impl Sender {
@@ -380,6 +382,21 @@ impl Sender {
         self.paced = true;
         self.most_rate = Some(most);
         self.update_pacing();
+    }
+
+    /// Asks for the memory that the next segment from the peer needs; it may acknowledge data.
+    #[inline]
+    pub(super) fn prefetch(&self, acknowledges: bool) {
+        prefetch_between(&self.una, &self.rack);
+        if acknowledges {
+            prefetch_between(&self.rack, &self.prior_ssthresh);
+        }
+    }
+
+    /// Asks for the memory of the segments that are acknowledged next, and of the place for another.
+    #[inline]
+    pub(super) fn prefetch_sent(&self) {
+        self.board.prefetch();
     }
 
     /// Largest payload of a segment in bytes.

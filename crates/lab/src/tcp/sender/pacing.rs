@@ -21,9 +21,15 @@ pub(super) struct Pacer {
     /// When the next burst may leave, if segments are paced; otherwise when the last one left.
     next_burst: Nanos,
     segments: u64,
-    limit: Option<Rate>,
-    /// When the next packet may leave under the limit, and the fraction of a nanosecond that is
-    /// left over.
+    /// Few senders have one.
+    limit: Option<Box<Limit>>,
+}
+
+/// A limit of the sending rate.
+#[derive(Debug, Clone)]
+struct Limit {
+    rate: Rate,
+    /// When the next packet may leave, and the fraction of a nanosecond that is left over.
     next_packet: Nanos,
     remainder: u128,
 }
@@ -34,9 +40,13 @@ impl Pacer {
             rate: None,
             next_burst: 0,
             segments: 0,
-            limit,
-            next_packet: 0,
-            remainder: 0,
+            limit: limit.map(|rate| {
+                Box::new(Limit {
+                    rate,
+                    next_packet: 0,
+                    remainder: 0,
+                })
+            }),
         }
     }
 
@@ -57,10 +67,7 @@ impl Pacer {
 
     /// When the rate limit lets the next packet leave.
     pub(super) fn packet_at(&self) -> Nanos {
-        match self.limit {
-            Some(_) => self.next_packet,
-            None => 0,
-        }
+        self.limit.as_ref().map_or(0, |limit| limit.next_packet)
     }
 
     /// Segments of a burst: those of a millisecond at the rate, and more to near receivers (half
@@ -92,15 +99,15 @@ impl Pacer {
 
     /// A packet of this many bytes at the IP layer has left.
     pub(super) fn on_packet(&mut self, now: Nanos, bytes: u32) {
-        let Some(limit) = self.limit else { return };
-        let rate = u128::from(limit.bits_per_second().max(1));
-        if self.next_packet < now {
-            self.next_packet = now;
-            self.remainder = 0;
+        let Some(limit) = &mut self.limit else { return };
+        let rate = u128::from(limit.rate.bits_per_second().max(1));
+        if limit.next_packet < now {
+            limit.next_packet = now;
+            limit.remainder = 0;
         }
-        let time = u128::from(bytes) * 8 * u128::from(SECOND) + self.remainder;
-        self.remainder = time % rate;
+        let time = u128::from(bytes) * 8 * u128::from(SECOND) + limit.remainder;
+        limit.remainder = time % rate;
         let time = u64::try_from(time / rate).unwrap_or(u64::MAX);
-        self.next_packet = self.next_packet.saturating_add(time);
+        limit.next_packet = limit.next_packet.saturating_add(time);
     }
 }

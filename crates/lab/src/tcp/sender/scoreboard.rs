@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use super::Outstanding;
 use super::rate::Snapshot;
@@ -122,6 +122,13 @@ impl Scoreboard {
             resend_from: 0,
             highest_sacked: None,
         }
+    }
+
+    /// Asks for the memory of the first segments and of the last one.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        let ends = [self.sent.front(), self.sent.get(1), self.sent.back()];
+        ends.into_iter().flatten().for_each(prefetch_all);
     }
 
     /// Segments not acknowledged cumulatively (`packets_out`).
