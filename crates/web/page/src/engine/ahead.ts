@@ -62,6 +62,11 @@ export class Ahead {
     return !this.ended && this.to - this.at < LEFT;
   }
 
+  /** Whether the rest of the file is here, or will not come. */
+  get isWhole(): boolean {
+    return this.ended;
+  }
+
   end(): void {
     this.parts.end();
   }

@@ -94,6 +94,7 @@ async function readAll(engine: Engine, capture: number, name: string): Promise<s
       const report = engine.proceed();
       if (report !== undefined) return report;
       await ahead.more();
+      if (ahead.isWhole) send({ capture, read: file.size });
     }
   } finally {
     reading = null;
