@@ -28,16 +28,14 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         .context("the capture's path is not UTF-8")?;
     let detect = ["detect", "--format", "csv", "--jobs", "1", file];
     let mut native = Vec::new();
-    for _ in 0..rounds {
-        let usage = child::measure(core(), &tidegate, &detect)?;
-        native.push(usage.context("tidegate does not start")?);
-    }
-    let wall = median(native.iter().map(|usage| usage.wall).collect());
-    let memory = median(native.iter().map(|usage| usage.memory).collect()) / 1e6;
-    figures.add("native.analyse", wall, "s");
-    let cpu = median(native.iter().map(|usage| usage.cpu).collect());
-    figures.add("native.analyse_cpu", cpu, "s");
-    figures.add("native.peak_memory", memory, "MB");
+    let mut natively = || -> Result<()> {
+        for _ in 0..rounds {
+            let usage = child::measure(core(), &tidegate, &detect)?;
+            native.push(usage.context("tidegate does not start")?);
+        }
+        Ok(())
+    };
+    natively()?;
 
     let million = capture::million()?;
     let packets = Big::existing(&million)?.packets;
@@ -60,7 +58,18 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         }
         Ok(String::from_utf8_lossy(&driven.stdout).into_owned())
     };
-    let printed = drive("chromium")? + &drive("firefox-esr")?;
+    // Natively before, between and after: what else the machine does changes.
+    let mut printed = String::new();
+    for browser in ["chromium", "firefox-esr"] {
+        printed += &drive(browser)?;
+        natively()?;
+    }
+    let wall = median(native.iter().map(|usage| usage.wall).collect());
+    let memory = median(native.iter().map(|usage| usage.memory).collect()) / 1e6;
+    figures.add("native.analyse", wall, "s");
+    let cpu = median(native.iter().map(|usage| usage.cpu).collect());
+    figures.add("native.analyse_cpu", cpu, "s");
+    figures.add("native.peak_memory", memory, "MB");
     let mut value = |wanted: &str| {
         let mut found = None;
         for line in printed.lines() {
