@@ -28,9 +28,41 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         .context("the capture's path is not UTF-8")?;
     let detect = ["detect", "--format", "csv", "--jobs", "1", file];
     let mut native = Vec::new();
-    for _ in 0..rounds {
-        let usage = child::measure(core(), &tidegate, &detect)?;
-        native.push(usage.context("tidegate does not start")?);
+    let mut natively = || -> Result<()> {
+        for _ in 0..rounds {
+            let usage = child::measure(core(), &tidegate, &detect)?;
+            native.push(usage.context("tidegate does not start")?);
+        }
+        Ok(())
+    };
+    natively()?;
+
+    let million = capture::million()?;
+    let packets = Big::existing(&million)?.packets;
+    figures.add("million.packets", packets as f64, "packets");
+    let many = capture::many()?;
+    let drive = |browser: &str| {
+        let driven = Command::new("node")
+            .arg(DRIVER)
+            .arg(&big.path)
+            .arg(&million)
+            .arg(&many)
+            .arg(rounds.to_string())
+            .env("TIDEGATE", &tidegate)
+            .env("PAGE_BROWSER", browser)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot run node")?;
+        if !driven.status.success() {
+            bail!("{DRIVER} failed in {browser}: is the page built (make web)?");
+        }
+        Ok(String::from_utf8_lossy(&driven.stdout).into_owned())
+    };
+    // Natively before, between and after: what else the machine does changes.
+    let mut printed = String::new();
+    for browser in ["chromium", "firefox-esr"] {
+        printed += &drive(browser)?;
+        natively()?;
     }
     let wall = median(native.iter().map(|usage| usage.wall).collect());
     let memory = median(native.iter().map(|usage| usage.memory).collect()) / 1e6;
@@ -38,25 +70,6 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     let cpu = median(native.iter().map(|usage| usage.cpu).collect());
     figures.add("native.analyse_cpu", cpu, "s");
     figures.add("native.peak_memory", memory, "MB");
-
-    let million = capture::million()?;
-    let packets = Big::existing(&million)?.packets;
-    figures.add("million.packets", packets as f64, "packets");
-    let many = capture::many()?;
-    let driven = Command::new("node")
-        .arg(DRIVER)
-        .arg(&big.path)
-        .arg(&million)
-        .arg(&many)
-        .arg(rounds.to_string())
-        .env("TIDEGATE", &tidegate)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run node")?;
-    if !driven.status.success() {
-        bail!("{DRIVER} failed: is the page built (make web)?");
-    }
-    let printed = String::from_utf8_lossy(&driven.stdout);
     let mut value = |wanted: &str| {
         let mut found = None;
         for line in printed.lines() {
@@ -78,10 +91,15 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
         value(name)?;
     }
     let analyse = value("page.analyse")?;
+    let end = value("page.after_file")?;
     let analyse_cpu = value("page.analyse_cpu")?;
-    let engine_cpu = value("page.engine_cpu")?;
+    let browser_cpu = value("page.browser_cpu")?;
     let alone = value("page.file_alone")?;
-    let alone_cpu = value("page.file_alone_cpu")?;
+    value("page.file_alone_cpu")?;
+    value("page.firefox.analyse.first")?;
+    let firefox = value("page.firefox.analyse")?;
+    value("page.firefox.after_file")?;
+    value("page.firefox.file_alone")?;
     let grown = value("page.peak_memory")?;
     for name in [
         "page.zoom.frame_p50",
@@ -102,10 +120,11 @@ pub fn measure(big: &Big, rounds: usize, figures: &mut Figures) -> Result<()> {
     }
     figures.add("page.analyse_over_native", analyse / wall, "x");
     figures.add("page.analyse_cpu_over_native", analyse_cpu / cpu, "x");
-    figures.add("page.engine_cpu_over_native", engine_cpu / cpu, "x");
-    // The browser's work and the engine's, if all cores were busy with it all the time.
+    figures.add("page.firefox.analyse_over_native", firefox / wall, "x");
+    figures.add("page.file_alone_over_native", alone / wall, "x");
+    // What follows the last byte cannot begin before, and all cores together cannot do more than they do all the time.
     let cores = available_parallelism().context("how many cores are there?")?;
-    let least = alone.max((alone_cpu + engine_cpu) / cores.get() as f64);
+    let least = (alone + end).max(browser_cpu / cores.get() as f64);
     figures.add("page.least_over_native", least / wall, "x");
     let bound = 2.0 * memory + big.bytes as f64 / 1e6;
     figures.add("page.memory_over_bound", grown / bound, "x");

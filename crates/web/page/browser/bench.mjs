@@ -1,9 +1,11 @@
 // What the page costs in Chromium, with software rendering: node bench.mjs CAPTURE MILLION MANY ROUNDS prints a line a figure. MILLION is a
-// capture of one transfer with a million packets, MANY one of a million transfers. The benchmark `page` of the package tidegate-bench calls this.
+// capture of one transfer with a million packets, MANY one of a million transfers. With PAGE_BROWSER=firefox-esr it measures the reading alone, in Firefox. The benchmark `page` of the package tidegate-bench calls this.
 import { readdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { gzipSync } from "node:zlib";
-import { browse, serve } from "./serve.mjs";
+import { browserTime, processes, sum, threadTimes } from "./processes.mjs";
+import { browse, FIREFOX, serve } from "./serve.mjs";
+import { PAGES_WAY, receiver } from "./ways.mjs";
 
 const [capture, million, many, rounds] = process.argv.slice(2);
 const figure = (name, value, unit) => console.log(`${name} ${value.toPrecision(6)} ${unit}`);
@@ -15,14 +17,6 @@ const frames = (name, gaps) => {
   figure(`${name}.frame_p50`, at(gaps, 0.5), "ms");
   figure(`${name}.frame_p95`, at(gaps, 0.95), "ms");
 };
-
-const assets = resolve(import.meta.dirname, "../dist/assets");
-const engine = readdirSync(assets).find((name) => name.endsWith(".wasm"));
-figure(
-  "page.engine.compressed",
-  gzipSync(readFileSync(resolve(assets, engine)), { level: 9 }).length / 1e6,
-  "MB",
-);
 
 const server = await serve();
 
@@ -39,68 +33,25 @@ async function onPage(flags, work) {
   }
 }
 
-/** How long the page took from the choice of a file to its table, by its own clock. */
+/** How long the page took from the choice of a file to its table, and from the last byte, by its own clock. */
 async function read(page, path) {
   await page.setInputFiles("input[type=file]", path);
   await page.waitForSelector(".captures[aria-busy=false]", { timeout: 120_000 });
-  return page.evaluate(() => performance.getEntriesByName("read").at(-1).duration / 1e3);
-}
-
-/**
- * How long the browser takes to hand over a file that nobody analyses, and the processor time of all its processes: what the engine
- * cannot be faster than. It reads as the page does (src/engine/stream.ts).
- */
-async function handOver(page, browser, path) {
-  const input = await page.evaluateHandle(() =>
-    Object.assign(document.createElement("input"), { type: "file" }),
-  );
-  await input.setInputFiles(path);
-  const all = async () => sum([...(await threadTimes(browser)).values()]);
-  const before = await all();
-  const wall = await input.evaluate(async ({ files: [file] }) => {
-    const begun = performance.now();
-    const reader = file.stream().getReader({ mode: "byob" });
-    let buffer = new ArrayBuffer(1 << 20);
-    for (;;) {
-      const { done, value } = await reader.read(new Uint8Array(buffer), { min: buffer.byteLength });
-      if (done) return (performance.now() - begun) / 1e3;
-      buffer = value.buffer;
-    }
+  return page.evaluate(() => {
+    const last = (name) => performance.getEntriesByName(name).at(-1);
+    const { startTime, duration } = last("read");
+    return { all: duration / 1e3, end: (startTime + duration - last("fetched").startTime) / 1e3 };
   });
-  return { wall, cpu: (await all()) - before };
 }
 
-/**
- * The processor time of each of some threads, in seconds: what other programs take does not count. Of all the browser's threads if
- * none are chosen, else of those of the page's process.
- */
-async function threadTimes(browser, counts = null) {
-  const times = new Map();
-  for (const id of await processes(browser, counts ? ["renderer"] : null)) {
-    for (const task of readdirSync(`/proc/${id}/task`)) {
-      const of = (what) => readFileSync(`/proc/${id}/task/${task}/${what}`, "utf8");
-      if (!counts || counts(of("comm"), Number(task) === id))
-        times.set(task, Number(of("schedstat").split(" ")[0]) / 1e9);
-    }
-  }
-  return times;
-}
-
-/** Of the workers: the engine, and the one that fetches the file. */
-const workerTimes = (browser) => threadTimes(browser, (name) => name.startsWith("DedicatedWorker"));
+/** Of the engine's worker, which also reads the file. */
+const engineTime = async (browser) =>
+  sum([...(await threadTimes(browser, (name) => name.startsWith("DedicatedWorker"))).values()]);
 /** Of the thread that runs the page's scripts and draws its canvases. */
 const pageTime = async (browser) => sum([...(await threadTimes(browser, (_, first) => first)).values()]);
-const sum = (values) => values.reduce((all, one) => all + one, 0);
-
-/** The processes of a browser, of some types or of all. */
-async function processes(browser, types) {
-  const session = await browser.newBrowserCDPSession();
-  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  return processInfo.filter(({ type }) => types?.includes(type) ?? true).map(({ id }) => id);
-}
-
 /** The most memory that the page's process ever had, in bytes: Linux counts it. */
 async function memory(browser) {
+  if (FIREFOX) return 0;
   const peaks = (await processes(browser, ["renderer"])).map(
     (id) => /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${id}/status`, "utf8"))[1] * 1024,
   );
@@ -108,42 +59,58 @@ async function memory(browser) {
 }
 
 try {
-  const [paints, firsts, times, cpu, engine, grown, handed] = [[], [], [], [], [], [], []];
+  const [paints, firsts, times, ends, engine, all, grown, handed] = [[], [], [], [], [], [], [], []];
   for (let round = 0; round < Number(rounds); round++) {
     await onPage([], async (page, browser) => {
       paints.push(
-        await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime),
+        await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0),
       );
       // The engine is compiled while a person looks for the file.
       await page.waitForTimeout(1000);
       const empty = await memory(browser);
-      firsts.push(await read(page, capture));
+      firsts.push((await read(page, capture)).all);
       grown.push((await memory(browser)) - empty);
       await page.click("text=Close all");
       for (let i = 0; i < 2; i++) {
-        const before = await workerTimes(browser);
-        times.push(await read(page, capture));
-        const after = [...(await workerTimes(browser))];
-        const taken = after.map(([task, time]) => time - (before.get(task) ?? 0));
-        cpu.push(sum(taken));
-        // The engine takes longer than the one that fetches.
-        engine.push(Math.max(...taken));
+        const before = FIREFOX ? [0, 0] : [await engineTime(browser), await browserTime(browser)];
+        const took = await read(page, capture);
+        times.push(took.all);
+        ends.push(took.end);
+        if (FIREFOX) continue;
+        engine.push((await engineTime(browser)) - before[0]);
+        all.push((await browserTime(browser)) - before[1]);
       }
-      handed.push(await handOver(page, browser, capture));
+      // The first one waits for the worker to start.
+      const receive = await receiver(browser, capture);
+      await receive(PAGES_WAY);
+      handed.push(await receive(PAGES_WAY));
     });
   }
+  const alone = handed.map(({ wall }) => wall);
+  if (FIREFOX) {
+    figure("page.firefox.analyse.first", at(firsts, 0.5), "s");
+    figure("page.firefox.analyse", at(times, 0.5), "s");
+    figure("page.firefox.after_file", at(ends, 0.5), "s");
+    figure("page.firefox.file_alone", at(alone, 0.5), "s");
+    server.end();
+    process.exit();
+  }
+  const assets = resolve(import.meta.dirname, "../dist/assets");
+  const wasm = readdirSync(assets).find((name) => name.endsWith(".wasm"));
+  figure(
+    "page.engine.compressed",
+    gzipSync(readFileSync(resolve(assets, wasm)), { level: 9 }).length / 1e6,
+    "MB",
+  );
   figure("page.first_paint", at(paints, 0.5), "ms");
   figure("page.analyse.first", at(firsts, 0.5), "s");
   figure("page.analyse", at(times, 0.5), "s");
-  figure("page.analyse_cpu", at(cpu, 0.5), "s");
-  figure("page.engine_cpu", at(engine, 0.5), "s");
-  const alone = (what) =>
-    at(
-      handed.map((one) => one[what]),
-      0.5,
-    );
-  figure("page.file_alone", alone("wall"), "s");
-  figure("page.file_alone_cpu", alone("cpu"), "s");
+  figure("page.after_file", at(ends, 0.5), "s");
+  figure("page.analyse_cpu", at(engine, 0.5), "s");
+  figure("page.browser_cpu", at(all, 0.5), "s");
+  figure("page.file_alone", at(alone, 0.5), "s");
+  const aloneCpu = handed.map(({ cpu }) => cpu);
+  figure("page.file_alone_cpu", at(aloneCpu, 0.5), "s");
   figure("page.peak_memory", at(grown, 0.5) / 1e6, "MB");
   // Frames as soon as they are drawn instead of sixty a second, so that the time of a frame is its cost.
   const unbounded = ["--disable-frame-rate-limit", "--disable-gpu-vsync"];

@@ -38,7 +38,7 @@ export function temporary(name) {
   return folder;
 }
 
-const FIREFOX = process.env.PAGE_BROWSER === "firefox-esr";
+export const FIREFOX = process.env.PAGE_BROWSER === "firefox-esr";
 /** Where Firefox puts files that are saved. */
 const downloads = FIREFOX ? temporary("saved") : null;
 

@@ -64,7 +64,11 @@ export const linkedSubscriber = signal(address.subscriber);
 export const awaited = signal(named());
 let next = 0;
 
-worker.onRead = (number, read) => change(number, { read });
+worker.onRead = (number, read) => {
+  change(number, { read });
+  // For measurements; see browser/bench.mjs.
+  if (captures.value.some((one) => one.number === number && one.size === read)) performance.mark("fetched");
+};
 
 function named(): string[] {
   const { capture, first, second } = address;

@@ -6,14 +6,15 @@ const SIZE = (9 << 20) + 123;
 const bytes = new Uint8Array(SIZE).map((_, i) => (i * 31) >> 7);
 const AT_A_TIME = 256 << 10;
 
-/** The parts of a file in buffers of this size, as the worker that fetches sends them. */
-function parts(file: Blob, room = 1 << 20): Parts & { back: number } {
+/** The parts of a file, and how many of them were given back. */
+function parts(file: Blob): Parts & { back: number } {
   const stream = new Stream(file, 50);
   return {
     back: 0,
-    next: () => stream.next(new ArrayBuffer(room)).catch(() => new Uint8Array()),
-    used() {
+    next: () => stream.next(),
+    used(bytes) {
       this.back++;
+      stream.used(bytes);
     },
     end: () => stream.end(),
   };

@@ -1,10 +1,10 @@
-// A file whose next bytes are fetched while the engine works on those that are here.
+// The bytes of a file that came before the engine needs them. While it works on them, the browser has the next ones ready.
 import { within } from "./patience";
 
 /** The engine pauses when fewer bytes than this are left: a frame that does not end here has to be read by itself. */
 const LEFT = 64 << 10;
 /** Bytes that take longer than this to come are waited for no more: the engine reads them, and what follows, by itself. */
-export const PATIENCE_MS = 5000;
+const PATIENCE_MS = 5000;
 
 /** Where the parts of a file come from, in their order; one of no bytes is the last. */
 export interface Parts {
@@ -12,33 +12,6 @@ export interface Parts {
   /** A part that is not needed any more. */
   used: (bytes: Uint8Array<ArrayBuffer>) => void;
   end: () => void;
-}
-
-/** The parts that another worker fetches. `fetch` tells it where to send them. */
-export function fetched(fetch: (port: MessagePort) => void): Parts {
-  const { port1: port, port2 } = new MessageChannel();
-  const parts: Uint8Array<ArrayBuffer>[] = [];
-  let wake = () => {};
-  port.onmessage = ({ data }: MessageEvent<Uint8Array<ArrayBuffer>>) => {
-    parts.push(data);
-    wake();
-  };
-  fetch(port2);
-  return {
-    next: async () => {
-      if (parts.length === 0) {
-        await new Promise<void>((done) => {
-          wake = done;
-        });
-      }
-      return parts.shift() as Uint8Array<ArrayBuffer>;
-    },
-    used: ({ buffer }) => port.postMessage(buffer, [buffer]),
-    end: () => {
-      port.postMessage(null);
-      port.close();
-    },
-  };
 }
 
 export class Ahead {
@@ -57,7 +30,9 @@ export class Ahead {
   /** Waits for the bytes that follow those that are here. */
   async more(): Promise<void> {
     if (this.ended) return;
-    const bytes = await within(this.patience, this.parts.next());
+    // Whoever reads where a part failed finds the reason.
+    const next = this.parts.next().catch(() => null);
+    const bytes = await within(this.patience, next);
     this.ended = !bytes?.length;
     if (!bytes) return;
     this.here.push({ from: this.to, bytes });
@@ -85,6 +60,11 @@ export class Ahead {
   /** Whether little is left of what is here, and more is on its way. */
   get waits(): boolean {
     return !this.ended && this.to - this.at < LEFT;
+  }
+
+  /** Whether the rest of the file is here, or will not come. */
+  get isWhole(): boolean {
+    return this.ended;
   }
 
   end(): void {

@@ -32,8 +32,6 @@ compiled.catch(() => {});
 /** Asks the engine in the worker. */
 export class Engine implements Answers {
   private worker: Worker;
-  /** Fetches files for the engine, once one is open. */
-  private fetcher: Worker | null = null;
   private next = 0;
   private readonly waiting = new Map<number, Waiting>();
   onRead: Answers["onRead"] = () => {};
@@ -86,22 +84,9 @@ export class Engine implements Answers {
     this.waiting.clear();
   }
 
-  /** Starts the worker that fetches. The page does this, since Firefox 153 sometimes stops for ever where a worker starts another. */
-  private fetching(): Worker {
-    const fetcher = new Worker(new URL("./fetcher.ts", import.meta.url), { type: "module" });
-    const { worker } = this;
-    fetcher.onerror = () => worker.postMessage({ fetcher: null } satisfies ToWorker);
-    const { port1, port2 } = new MessageChannel();
-    fetcher.postMessage(port1, [port1]);
-    worker.postMessage({ fetcher: port2 } satisfies ToWorker, [port2]);
-    return fetcher;
-  }
-
   /** Ends the engine for good. */
   end(why = "stopped"): void {
     this.worker.terminate();
-    this.fetcher?.terminate();
-    this.fetcher = null;
     this.fail(why);
   }
 
@@ -115,7 +100,6 @@ export class Engine implements Answers {
   }
 
   open(capture: number, file: File): void {
-    this.fetcher ??= this.fetching();
     this.post({ capture, file });
   }
 

@@ -2,6 +2,8 @@
 // for new ones than to read a file that it has read before.
 import { within } from "./patience";
 
+/** Bytes in a part. Chromium 156 takes longer with 64 kB, and with 16 MB. */
+const ROOM = 1 << 20;
 /** Chromium 156 left a read of such a stream without an answer for ever, in 3 of 100 files of 100 MB. One that takes this long is given up. */
 const PATIENCE_MS = 1000;
 
@@ -11,10 +13,12 @@ export class Stream {
   private reader: ReadableStreamBYOBReader | null = null;
   /** Where the next bytes are in the file. */
   private at = 0;
+  private readonly free: ArrayBuffer[] = [];
 
   constructor(
     private readonly file: Blob,
     private readonly patience = PATIENCE_MS,
+    private readonly room = ROOM,
   ) {
     try {
       this.reader = file.stream().getReader({ mode: "byob" });
@@ -23,10 +27,10 @@ export class Stream {
     }
   }
 
-  /** The next bytes, as many as the buffer has room for; none at the end. They are in this buffer or in another one. */
-  async next(buffer: ArrayBuffer): Promise<Uint8Array<ArrayBuffer>> {
-    const room = buffer.byteLength;
-    let bytes = new Uint8Array(buffer, 0, 0);
+  /** The next bytes, as many as a buffer has room for; none at the end. */
+  async next(): Promise<Uint8Array<ArrayBuffer>> {
+    const { room } = this;
+    let bytes = new Uint8Array(this.free.pop() ?? new ArrayBuffer(room), 0, 0);
     while (this.reader && bytes.length < room) {
       const { length } = bytes;
       const into = new Uint8Array(bytes.buffer, length);
@@ -44,6 +48,11 @@ export class Stream {
     }
     if (this.reader) return this.passed(bytes);
     return this.passed(new Uint8Array(await this.file.slice(this.at, this.at + room).arrayBuffer()));
+  }
+
+  /** Bytes that are not needed any more: their buffer is filled again. */
+  used({ buffer }: Uint8Array<ArrayBuffer>): void {
+    if (this.reader) this.free.push(buffer);
   }
 
   private passed(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {

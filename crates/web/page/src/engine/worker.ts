@@ -1,12 +1,11 @@
 // The engine in a worker: files are read here, a part at a time, and never leave the browser.
 import init, { Engine } from "../../wasm/tidegate_web.js";
-import { Ahead, fetched, PATIENCE_MS } from "./ahead";
-import type { ToFetcher } from "./fetcher";
+import { Ahead } from "./ahead";
+import { Stream } from "./stream";
 import type { Answer, Request } from "./types";
 
 export type ToWorker =
   | { module: WebAssembly.Module }
-  | { fetcher: MessagePort | null }
   | { file: File; capture: number }
   | { id: number; request: Request };
 export type FromWorker =
@@ -23,8 +22,6 @@ const reader = new FileReaderSync();
 let part = { capture: -1, from: 0, bytes: new Uint8Array() };
 /** The capture that is being read into the table. */
 let reading: { capture: number; ahead: Ahead } | null = null;
-/** Leads to the worker that fetches, if there is one. */
-let fetcher: MessagePort | null = null;
 
 function send(message: FromWorker, transfer: Transferable[] = []): void {
   postMessage(message, { transfer });
@@ -88,8 +85,7 @@ const engine = new Promise<WebAssembly.Module>((started) => {
 async function readAll(engine: Engine, capture: number, name: string): Promise<string> {
   const file = files.get(capture);
   if (!file) throw `${name}: the file is not open`;
-  const parts = fetched((port) => fetcher?.postMessage({ file, port } satisfies ToFetcher, [port]));
-  const ahead = new Ahead(parts, fetcher ? PATIENCE_MS : 0);
+  const ahead = new Ahead(new Stream(file));
   reading = { capture, ahead };
   try {
     await ahead.more();
@@ -98,6 +94,7 @@ async function readAll(engine: Engine, capture: number, name: string): Promise<s
       const report = engine.proceed();
       if (report !== undefined) return report;
       await ahead.more();
+      if (ahead.isWhole) send({ capture, read: file.size });
     }
   } finally {
     reading = null;
@@ -128,7 +125,6 @@ let last: Promise<void> = Promise.resolve();
 
 addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
   if ("module" in data) start(data.module);
-  else if ("fetcher" in data) fetcher = data.fetcher;
   else if ("file" in data) files.set(data.capture, data.file);
   else last = last.then(() => answer(data));
 });
