@@ -23,6 +23,9 @@ pub struct Stage {
     pub record: Option<Box<ElementRecord>>,
 }
 
+// One line of the cache for each delay.
+const _: () = assert!(size_of::<Stage>() <= 64 || cfg!(not(target_pointer_width = "64")));
+
 /// The ways of all flows' packets, as places in one list. Flows with the same way share it, so that the list is small
 /// enough to stay in the cache.
 #[derive(Debug)]
@@ -173,6 +176,3 @@ fn ways(plan: &Plan, flow: &FlowPlan) -> [Vec<u32>; 2] {
     }
     [forward, back]
 }
-
-// One line of the cache for each delay.
-const _: () = assert!(size_of::<Stage>() <= 64 || cfg!(not(target_pointer_width = "64")));
