@@ -40,6 +40,8 @@ impl Listener {
     pub(crate) fn wait(&self, interface: &str) -> Result<(), SampleError> {
         let mut ready = [PollFd::new(&self.socket, PollFlags::IN | PollFlags::ERR)];
         match poll(&mut ready, Some(&WAIT)) {
+            // The kernel says once that an interface is down, which may be just before it is removed.
+            Ok(0) => return self.is_there(interface),
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(SampleError::system("wait for packets")(error.into())),
