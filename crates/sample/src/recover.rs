@@ -150,7 +150,7 @@ mod tests {
             else {
                 panic!("{part}: {events:?}")
             };
-            assert_eq!(files, [path.clone()]);
+            assert_eq!(&files[..], std::slice::from_ref(path));
             assert!(path.ends_with(format!("web1-eth0-{TIME}.pcapng.zst")));
             let mut found = 0;
             let mut capture = Capture::new(File::open(path).unwrap()).unwrap();
