@@ -67,9 +67,9 @@ impl Asked {
             None => {
                 let mut longest = Longest::new(self.from_client);
                 self.read(measuring(), &mut longest)?;
-                longest.flow().ok_or_else(|| {
-                    self.problem("no flow in this capture has data")
-                })?
+                longest
+                    .flow()
+                    .ok_or_else(|| self.problem("no flow in this capture has data"))?
             }
         };
         let extent = Extent {
