@@ -28,7 +28,7 @@ mod watch;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ fn run_checked(
     let (server, client) = (Host::server(plan)?, Host::client(plan)?);
     let kinds = plan.elements.iter().map(|element| &element.kind);
     let recording = Recording::new(kinds, captures, LinkType::RAW)?;
-    let over = AtomicBool::new(false);
+    let _awake = host::Awake::new();
     let outcome = thread::scope(|scope| {
         // Threads inherit the policy of the thread that starts them. Applications have it too: an
         // application that is interrupted while it holds its socket's lock delays the packets that
@@ -99,11 +99,7 @@ fn run_checked(
             let clock = Clock::new(Instant::now() + LEAD, plan.duration, stop);
             conduct(plan, &recording, &clock, real_time, &server, &client)
         });
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| host::keep_awake(&over));
-        }
         let outcome = conductor.join();
-        over.store(true, Ordering::Relaxed);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     recording.finish()?;

@@ -28,7 +28,7 @@ mod testing;
 pub use capture::CaptureFolder;
 pub use error::TestbedError;
 #[cfg(target_os = "linux")]
-pub use kernel::host::real_time;
+pub use kernel::host::{Awake, real_time};
 #[cfg(target_os = "linux")]
 pub use row::LabKernelRow;
 

@@ -55,6 +55,10 @@ pub struct Shell {
     /// Show rate, drops and queue of both directions in the terminal's title, each second
     #[arg(long)]
     pub status: bool,
+    /// Keep the processors awake while the shell is open, so that packets leave in time also on an idle machine: a
+    /// thread for each processor runs at the lowest priority
+    #[arg(long)]
+    pub awake: bool,
     /// A folder for captures at both ends and tables of what happened; it is created if necessary
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

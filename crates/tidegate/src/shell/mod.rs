@@ -16,9 +16,9 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tidegate_testbed::TestbedError;
 use tidegate_testbed::link::LinkReport;
 use tidegate_testbed::shell::{Shell, UserNamespaces, may_open_shells, run_first};
+use tidegate_testbed::{Awake, TestbedError};
 
 use crate::cli::shell::Shell as Options;
 use crate::cli::{Common, RightsError};
@@ -89,6 +89,7 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         first.env("PROMPT_COMMAND", prompt(&path.text));
     }
     let running = shell.start(&mut first).map_err(rights)?;
+    let _awake = options.awake.then(Awake::new);
     let process = Pid::from_raw(running.id() as i32);
     thread::spawn(move || {
         // The terminal sends Ctrl-C and Ctrl-\ to the command, too.
