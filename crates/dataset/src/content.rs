@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 /// So many bytes at the beginning of a file are looked up: captures that have them in common may be one that grew.
 const HEAD: usize = 512;
-/// Between a length and its double there are so many lengths at which the beginning of a file has a hash.
+/// From a length to its double, this many lengths of the beginning of a file have a hash.
 const STEPS: u64 = 8;
 /// Hexadecimal digits of such a hash: 64 bits.
 const DIGITS: usize = 16;

@@ -36,7 +36,7 @@ pub(crate) struct Output {
     /// Packets that were not written since the last file was closed.
     discarded: u64,
     full_until: Nanos,
-    /// What became of the files of a process that was killed, until it is told.
+    /// What became of the files of a process that was killed, until it is reported.
     recovered: Vec<Event>,
     counters: Arc<Counters>,
 }

@@ -136,7 +136,7 @@ fn a_killed_sampler_leaves_no_half_file_under_a_final_name() {
     assert_eq!(parts.count(), 0);
 }
 
-/// What cannot be written is told at the end, also by the exit code.
+/// The end of a run reports what could not be written, and so does the exit code.
 #[test]
 fn a_disk_without_space_is_a_failure() {
     let Some((server, client)) = pair("a_disk_without_space_is_a_failure") else {
