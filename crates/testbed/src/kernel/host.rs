@@ -182,13 +182,17 @@ pub fn real_time() -> bool {
 /// A processor that sleeps takes time to wake up, in a virtual machine 0.1 to 0.7 ms, and more where the host is busy.
 /// Acknowledgements that are due meanwhile come as one. On an idle machine, reno without an access
 /// link behind a bucket of 31 kB got 5.2 Mbit/s, and 7.4 when other work kept the machine busy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Awake(Arc<AtomicBool>);
 
 impl Awake {
     /// Starts the threads. Where the system does not allow the priority, they end at once.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a default value should start no threads"
+    )]
     pub fn new() -> Self {
-        let awake = Self::default();
+        let awake = Self(Arc::default());
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             let stop = Arc::clone(&awake.0);
             thread::spawn(move || keep_awake(&stop));
