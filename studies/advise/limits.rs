@@ -129,6 +129,7 @@ impl Case {
             users: self.users,
             controls: self.controls.iter().map(|&name| name.to_owned()).collect(),
             video: None,
+            link: None,
         })
     }
 }

@@ -12,17 +12,19 @@ const { values } = parseArgs({
 });
 const program = programInOwnNetwork("advise");
 
-/** The ten limits of limits.rs. The last value is the number of users where there are several. */
+/** The ten limits of limits.rs, with the link before each: ten times the limit's rate, where real time can space its packets. The last value is the
+ * number of users where there are several. */
 const LIMITS = [
-  ["Flach16, table 5", "police cir 500k bc 8000", "20ms..100ms", 1, "cubic"],
+  ["Flach16, table 5", "police cir 500k bc 8000", "5mbit", "20ms..100ms", 1, "cubic"],
   // A bucket of 32 s.
-  ["Flach16, table 6", "police cir 500k bc 2m", "20ms..100ms", 2, "cubic"],
-  ["Flach16, figure 13", "police cir 1.5m bc 8000", "20ms..100ms", 2, "cubic"],
-  ["policer or shaper", "police 20000000", "10ms..40ms", 4, "reno"],
-  ["case study", "police cir 300m bc 50000", "70ms..76ms", 1, "cubic"],
+  ["Flach16, table 6", "police cir 500k bc 2m", "5mbit", "20ms..100ms", 2, "cubic"],
+  ["Flach16, figure 13", "police cir 1.5m bc 8000", "15mbit", "20ms..100ms", 2, "cubic"],
+  ["policer or shaper", "police 20000000", "200mbit", "10ms..40ms", 4, "reno"],
+  ["case study", "police cir 300m bc 50000", undefined, "70ms..76ms", 1, "cubic"],
   [
     "IOS",
     "police cir 10m bc 32000 conform-action transmit exceed-action drop",
+    "100mbit",
     "20ms..100ms",
     4,
     "cubic,bbr",
@@ -30,6 +32,7 @@ const LIMITS = [
   [
     "Junos",
     "if-exceeding { bandwidth-limit 50m; burst-size-limit 15k; } then discard;",
+    undefined,
     "10ms..60ms",
     4,
     "cubic",
@@ -37,14 +40,16 @@ const LIMITS = [
   [
     "tc police",
     "tc filter add dev eth0 ingress matchall action police rate 100mbit burst 128k conform-exceed drop",
+    undefined,
     "5ms..40ms",
     6,
     "cubic,bbr,reno",
   ],
-  ["nftables", "limit rate over 1250 kbytes/second burst 32 kbytes drop", "20ms..80ms", 6, "cubic", 4],
+  ["nftables", "limit rate over 1250 kbytes/second burst 32 kbytes drop", "100mbit", "20ms..80ms", 6, "cubic", 4],
   [
     "tc tbf",
     "tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 400ms",
+    "200mbit",
     "20ms..100ms",
     4,
     "cubic,bbr",
@@ -52,10 +57,11 @@ const LIMITS = [
 ];
 const WITHIN = 0.2;
 
-/** The words of a shell for a limit of an advice, and for the users who download. */
-function words(limit, users) {
+/** The words of a shell for a limit of an advice with the link before it, and for the users who download. */
+function words(limit, link, users) {
   const { kind, rate_bps, overhead_bytes, burst_bytes, queue_bytes } = limit;
-  const keys = [kind, `${rate_bps}bit`, "overhead", `${overhead_bytes}B`];
+  const keys = link ? ["link", link, "queue", '"10000 packets"'] : [];
+  keys.push(kind, `${rate_bps}bit`, "overhead", `${overhead_bytes}B`);
   if (burst_bytes !== undefined) keys.push("burst", `${burst_bytes}B`);
   if (queue_bytes !== undefined) keys.push("queue", `${queue_bytes}B`);
   if (kind === "shaper") keys.push("policy", '"queue"');
@@ -87,17 +93,19 @@ function roundTrip([low, high], number, count, run) {
 
 /** Downloads behind a limit: the slowest one's share of an equal part of the rate, or that of the slowest of several users, and the share of data
  * packets that were dropped. */
-async function measure(folder, limit, downloads, run, seconds) {
+async function measure(folder, limit, link, downloads, run, seconds) {
   await place.renew();
   const commands = downloads.map(({ congestion_control, rtt_s }, index) => {
     const delay = roundTrip(rtt_s, index, downloads.length, run) / 2;
     const iperf = `iperf3 -c ${SERVER} -R -C ${congestion_control} -p ${5201 + index} -t ${seconds} -J`;
-    return `${program} shell --quiet delay ${delay.toFixed(2)}ms -- ${iperf} >${folder}/${index}.json &`;
+    // With the noise of the simulations.
+    const path = `delay ${delay.toFixed(2)}ms down delay 0ms jitter 0.5ms`;
+    return `${program} shell --quiet ${path} -- ${iperf} >${folder}/${index}.json &`;
   });
   const users = downloads.map(({ user }) => user);
   const script = `${commands.join("\n")}\nwait`;
   const results = join(folder, "results");
-  const shell = ["shell", "--quiet", "-o", results, "--snaplen", "64", ...words(limit, users)];
+  const shell = ["shell", "--quiet", "-o", results, "--snaplen", "64", ...words(limit, link, users)];
   const process = spawn(program, [...shell, "--", "sh", "-c", script], { stdio: "inherit" });
   const code = await new Promise((done) => process.on("exit", done));
   if (code !== 0) throw new Error(`the shell ended with ${code}`);
@@ -145,7 +153,7 @@ try {
   print(
     `${"limit".padEnd(20)}${"advised".padEnd(26)}${"measure".padEnd(14)}${"predicted".padStart(20)}${"in a shell".padStart(30)}`,
   );
-  for (const [name, line, rtt, flows, cc, users = 1] of LIMITS) {
+  for (const [name, line, link, rtt, flows, cc, users = 1] of LIMITS) {
     if (values.only && !values.only.split(";").includes(name)) continue;
     const asked = [
       "advise",
@@ -158,6 +166,7 @@ try {
       "--users",
       String(users),
     ];
+    if (link) asked.push("--link", link);
     asked.push("--cc", cc, line);
     const advice = JSON.parse(execFileSync(program, asked, { encoding: "utf8", maxBuffer: 1 << 28 }));
     const [today, chosen] = [advice.options[0], advice.options[advice.chosen]];
@@ -165,8 +174,8 @@ try {
     const seconds = advice.simulated.duration_s;
     const found = { today: [], chosen: [] };
     for (let run = 0; run < Number(values.runs); run += 1) {
-      found.today.push(await measure(folder, today.limit, today.downloads, run, seconds));
-      found.chosen.push(await measure(folder, chosen.limit, chosen.downloads, run, seconds));
+      found.today.push(await measure(folder, today.limit, link, today.downloads, run, seconds));
+      found.chosen.push(await measure(folder, chosen.limit, link, chosen.downloads, run, seconds));
     }
     // Downloads measure the slowest one's share and losses.
     for (const { measure, today: now, then, known, improves_by: range } of advice.claims) {

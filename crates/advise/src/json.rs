@@ -25,6 +25,7 @@ pub fn value(advice: &Advice, origin: &Origin) -> Value {
             "flows": situation.flows,
             "users": situation.users,
             "congestion_controls": situation.controls,
+            "link_bps": situation.link().bits_per_second(),
             "video_bps": situation.bitrate().bits_per_second(),
         },
         "simulated": {

@@ -12,6 +12,11 @@ pub const CONTROLS: [&str; 7] = ["cubic", "bbr", "bbr3", "reno", "vegas", "dctcp
 const VIDEO: f64 = 0.8;
 /// No video needs more: the bitrate of one in 1080p.
 const MOST_VIDEO: u64 = 8_000_000;
+/// Links to the limit are this many times as fast, …
+const FASTER: u64 = 10;
+/// … at least a gigabit, and at most what the lab simulates.
+const GIGABIT: u64 = 1_000_000_000;
+const FASTEST: u64 = 400_000_000_000;
 
 /// A limit, and the traffic that meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct Situation {
     pub controls: Vec<String>,
     /// Bitrate of a video; a share of what each user would get otherwise.
     pub video: Option<Rate>,
+    /// Rate of the links before the limit, where it is known.
+    pub link: Option<Rate>,
 }
 
 /// A sender.
@@ -95,6 +102,14 @@ impl Situation {
         })
     }
 
+    /// The rate of the links before the limit.
+    pub fn link(&self) -> Rate {
+        self.link.unwrap_or_else(|| {
+            let link = self.today.rate.bits_per_second().saturating_mul(FASTER);
+            Rate::from_bits_per_second(link.clamp(GIGABIT, FASTEST))
+        })
+    }
+
     /// Why it cannot be simulated.
     pub fn check(&self) -> Result<(), String> {
         let (low, high) = self.rtt;
@@ -133,6 +148,15 @@ impl Situation {
             )
         } else if !(1_000..=400_000_000_000).contains(&self.bitrate().bits_per_second()) {
             format!("a video of {} is out of range", self.bitrate())
+        } else if !(self.today.rate.bits_per_second()..=FASTEST)
+            .contains(&self.link().bits_per_second())
+        {
+            format!(
+                "links of {} before a limit of {}: they are simulated from the limit's rate to {}",
+                self.link(),
+                self.today.rate,
+                Rate::from_bits_per_second(FASTEST)
+            )
         } else {
             return Ok(());
         };

@@ -346,11 +346,12 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
     paragraph(
         out,
         &format!(
-            "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn. {layer}.",
+            "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
             situation.total(),
             low as f64 / 1e6,
             high as f64 / 1e6,
             situation.controls.join(", "),
+            situation.link(),
         ),
     );
     paragraph(

@@ -49,9 +49,6 @@ const PAGE_LOAD: f64 = 0.25;
 const VIDEO: Nanos = 30 * SECOND;
 /// Video that the player needs before it begins, and to continue after it ran out, in seconds.
 const JOIN: (u64, u64) = (2, 5);
-/// Links to the limit are this many times as fast, at least a gigabit.
-const LINE: u64 = 10;
-const GIGABIT: u64 = 1_000_000_000;
 /// Random delay of each packet, so that results do not depend on how packets fall into step.
 const JITTER: &str = "0.5ms";
 
@@ -179,14 +176,13 @@ impl Trial<'_> {
     /// The scenario of the lab, as text.
     pub fn scenario(&self) -> String {
         let (remedy, effort) = (self.remedy, self.effort);
-        let line = self.situation.today.rate.bits_per_second();
-        let line = line.saturating_mul(LINE).clamp(GIGABIT, 400_000_000_000);
+        let link = self.situation.link().bits_per_second();
         let mut text = String::new();
         // Writing to a text cannot fail.
         let _ = write!(
             text,
             "title = \"{}, {}\"\nduration = \"{}ns\"\nwindow = \"{WINDOW}ns\"\nseed = {}\n\n\
-             [[element]]\nname = \"line\"\nkind = \"link\"\nrate = \"{line}bit\"\nqueue = \"10000 packets\"\n\n\
+             [[element]]\nname = \"line\"\nkind = \"link\"\nrate = \"{link}bit\"\nqueue = \"10000 packets\"\n\n\
              [[element]]\nname = \"limit\"\n{}\n\
              [[element]]\nname = \"last-mile\"\nkind = \"delay\"\ndelay = \"0ms\"\njitter = \"{JITTER}\"\n",
             remedy.words(),

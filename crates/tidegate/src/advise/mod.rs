@@ -79,6 +79,7 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
         users: options.users,
         controls: options.cc.clone(),
         video: options.video,
+        link: options.link,
     };
     situation.check().map_err(UsageError)?;
     let effort = effort(options, &situation)?;

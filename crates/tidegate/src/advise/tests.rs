@@ -20,6 +20,7 @@ fn situation(users: usize, overhead: u32) -> Situation {
         users,
         controls: vec!["cubic".to_owned()],
         video: None,
+        link: None,
     }
 }
 

@@ -74,6 +74,9 @@ pub struct Advise {
     /// Bitrate of the video [default: 80 % of an equal share, at most 8mbit]
     #[arg(long, value_name = "RATE", help_heading = "Users")]
     pub video: Option<Rate>,
+    /// Rate of the links between servers and limit [default: ten times the limit's rate, at least 1gbit]
+    #[arg(long, value_name = "RATE", help_heading = "Users")]
+    pub link: Option<Rate>,
     /// Print everything as a JSON object
     #[arg(long)]
     pub json: bool,
