@@ -223,3 +223,22 @@ fn a_configuration_is_read_from_a_file() {
         "{err}"
     );
 }
+
+#[test]
+fn links_before_the_limit_are_as_fast_as_given() {
+    let limit = ["--rate", "5mbit", "--burst", "8kB"];
+    let (code, out, err) = advise(&[&limit[..], &["--link", "50mbit"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let words: Vec<&str> = out.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(
+        words.contains("over links of 50.0 Mbit/s before the limit"),
+        "{out}"
+    );
+    let (code, out, err) = advise(&[&limit[..], &["--link", "4mbit"]].concat());
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("links of 4.00 Mbit/s before a limit of 5.00 Mbit/s"),
+        "{err}"
+    );
+}
