@@ -232,7 +232,8 @@ def spark(figures: Figures, folder: Path, files: list[Path], packets: int, round
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     build = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
-    session = build.getOrCreate()
+    # As docs/how-to/analyse-captures-on-many-machines.md advises.
+    session = build.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
 
     def analyse(given: list[Path]) -> None:
         found = on_spark.analyse(session, [str(file) for file in given])
