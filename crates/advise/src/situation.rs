@@ -15,8 +15,8 @@ const MOST_VIDEO: u64 = 8_000_000;
 /// Links to the limit are this many times as fast, …
 const FASTER: u64 = 10;
 /// … at least a gigabit, and at most what the lab simulates.
-const GIGABIT: u64 = 1_000_000_000;
-const FASTEST: u64 = 400_000_000_000;
+const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
+const FASTEST: Rate = *Rate::LIMITABLE.end();
 
 /// A limit, and the traffic that meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Situation {
     pub fn link(&self) -> Rate {
         self.link.unwrap_or_else(|| {
             let link = self.today.rate.bits_per_second().saturating_mul(FASTER);
-            Rate::from_bits_per_second(link.clamp(GIGABIT, FASTEST))
+            Rate::from_bits_per_second(link).clamp(GIGABIT, FASTEST)
         })
     }
 
@@ -146,16 +146,13 @@ impl Situation {
                 self.today.smallest(),
                 crate::setting::FULL
             )
-        } else if !(1_000..=400_000_000_000).contains(&self.bitrate().bits_per_second()) {
+        } else if !(Rate::from_bits_per_second(1_000)..=FASTEST).contains(&self.bitrate()) {
             format!("a video of {} is out of range", self.bitrate())
-        } else if !(self.today.rate.bits_per_second()..=FASTEST)
-            .contains(&self.link().bits_per_second())
-        {
+        } else if !(self.today.rate..=FASTEST).contains(&self.link()) {
             format!(
-                "links of {} before a limit of {}: they are simulated from the limit's rate to {}",
+                "links of {} before a limit of {}: they are simulated from the limit's rate to {FASTEST}",
                 self.link(),
-                self.today.rate,
-                Rate::from_bits_per_second(FASTEST)
+                self.today.rate
             )
         } else {
             return Ok(());
