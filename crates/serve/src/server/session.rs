@@ -138,11 +138,38 @@ fn has_unread(socket: &TcpStream) -> bool {
 
 /// Speaks HTTP until the connection ends, or the client is too slow.
 async fn speak(
-    (connection, socket): (&Arc<Connection>, &TcpStream),
+    client: (&Arc<Connection>, &TcpStream),
     stream: Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
     entrance: Entrance,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
+    let mut patience = Patience::new(client.0);
+    // A handshake of TLS may have read the first request.
+    let mut waits = entrance == Entrance::Plain;
+    loop {
+        if waits && let Some(why) = wait(client, &mut patience, &mut order).await {
+            return why;
+        }
+        // In memory of its own, which a connection that waits does not need.
+        let speaking = converse(client, &stream, entrance, (&mut patience, &mut order));
+        if let Some(why) = Box::pin(speaking).await {
+            return why;
+        }
+        let rested = client.0.shared.metrics.rested() + 1;
+        if memory::is_left_by(rested) {
+            tokio::task::spawn_blocking(memory::give_back);
+        }
+        waits = true;
+    }
+}
+
+/// Answers requests until there was none for a while. Returns why the connection ends, if it does.
+async fn converse(
+    (connection, socket): (&Arc<Connection>, &TcpStream),
+    stream: &Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+    entrance: Entrance,
+    (patience, order): (&mut Patience, &mut watch::Receiver<Order>),
+) -> Option<&'static str> {
     let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
     // Only the header and one block wait for the socket, because pacing begins where bytes are
     // made.
@@ -156,74 +183,63 @@ async fn speak(
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
     let service = |request| handler::answer(Arc::clone(connection), request, entrance);
-    let mut patience = Patience::new(connection);
+    let io = TokioIo::new(stream.clone());
+    let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
+    let mut finishing = false;
+    let mut timer = pin!(sleep_until(Instant::now()));
     loop {
-        let ended = {
-            let io = TokioIo::new(stream.clone());
-            let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
-            let mut finishing = false;
-            let mut timer = pin!(sleep_until(Instant::now()));
-            loop {
-                // It is asked after the future that answers requests, and so sees when that has become idle.
-                let rests = poll_fn(|cx| {
-                    let at = connection.rests_at();
-                    let Some(at) = at.filter(|_| stream.has_whole_requests()) else {
-                        return Poll::Pending;
-                    };
-                    if timer.deadline() != at {
-                        timer.as_mut().reset(at);
-                    }
-                    timer.as_mut().poll(cx)
-                });
-                tokio::select! {
-                    biased;
-                    result = speaking.as_mut() => {
-                        break Some(why(connection, result, finishing, patience.is_over()));
-                    }
-                    Ok(()) = order.changed() => {
-                        if *order.borrow_and_update() == Order::Leave {
-                            break Some("shutdown");
-                        }
-                        // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
-                        // end without it.
-                        if has_unread(socket) {
-                            let _ = socket.readable().await;
-                            let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
-                            if let Poll::Ready(result) = poll_fn(once).await {
-                                break Some(why(connection, result, true, patience.is_over()));
-                            }
-                        }
-                        finishing = true;
-                        speaking.as_mut().graceful_shutdown();
-                    }
-                    () = rests, if !finishing && !patience.is_over() => break None,
-                    () = sleep_until(patience.next(connection)) => match patience.check(connection) {
-                        Verdict::Wait => {}
-                        Verdict::Ask => speaking.as_mut().graceful_shutdown(),
-                        Verdict::End(why) => break Some(why),
-                    },
-                }
+        // It is asked after the future that answers requests, and so sees when that has become idle.
+        let rests = poll_fn(|cx| {
+            let at = connection.rests_at();
+            let Some(at) = at.filter(|_| stream.has_whole_requests()) else {
+                return Poll::Pending;
+            };
+            if timer.deadline() != at {
+                timer.as_mut().reset(at);
             }
-        };
-        if let Some(why) = ended {
-            return why;
-        }
-        if let Some(why) = rest((connection, socket), &mut patience, &mut order).await {
-            return why;
+            timer.as_mut().poll(cx)
+        });
+        tokio::select! {
+            biased;
+            result = speaking.as_mut() => {
+                return Some(why(connection, result, finishing, patience.is_over()));
+            }
+            Ok(()) = order.changed() => {
+                if *order.borrow_and_update() == Order::Leave {
+                    return Some("shutdown");
+                }
+                // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
+                // end without it.
+                if has_unread(socket) {
+                    let _ = socket.readable().await;
+                    let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
+                    if let Poll::Ready(result) = poll_fn(once).await {
+                        return Some(why(connection, result, true, patience.is_over()));
+                    }
+                }
+                finishing = true;
+                speaking.as_mut().graceful_shutdown();
+            }
+            () = rests, if !finishing && !patience.is_over() => return None,
+            () = sleep_until(patience.next(connection)) => match patience.check(connection) {
+                Verdict::Wait => {}
+                Verdict::Ask => speaking.as_mut().graceful_shutdown(),
+                Verdict::End(why) => return Some(why),
+            },
         }
     }
 }
 
-/// Waits for the next request, or the client's end, without anything that speaks HTTP. Returns why the connection ends, if it does.
-async fn rest(
-    (connection, socket): (&Connection, &TcpStream),
+/// Waits for a request, or the client's end, without anything that speaks HTTP. Returns why the connection ends, if it does.
+async fn wait(
+    (connection, socket): (&Arc<Connection>, &TcpStream),
     patience: &mut Patience,
     order: &mut watch::Receiver<Order>,
 ) -> Option<&'static str> {
-    let rested = connection.shared.metrics.rested() + 1;
-    if memory::is_left_by(rested) {
-        tokio::task::spawn_blocking(memory::give_back);
-    }
+    let ends = |otherwise| match connection.was_used() {
+        true => "done",
+        false => otherwise,
+    };
     loop {
         tokio::select! {
             biased;
@@ -233,7 +249,7 @@ async fn rest(
                     return Some("shutdown");
                 }
                 if !has_unread(socket) {
-                    return Some("done");
+                    return Some(ends("shutdown"));
                 }
                 // A request that has just come is answered first.
                 order.mark_changed();
@@ -241,7 +257,7 @@ async fn rest(
             }
             () = sleep_until(patience.next(connection)) => match patience.check(connection) {
                 Verdict::Wait => {}
-                Verdict::Ask => return Some("done"),
+                Verdict::Ask => return Some(ends("header timeout")),
                 Verdict::End(why) => return Some(why),
             },
         }

@@ -28,11 +28,9 @@ impl AsyncRead for Watched {
         let socket = &self.socket;
         loop {
             ready!(socket.poll_read_ready(cx))?;
-            match socket.try_read(buffer.initialize_unfilled()) {
-                Ok(count) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
+            // Without zeroes before it: they would take memory for all of the buffer.
+            match socket.try_read_buf(buffer) {
+                Ok(_) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
