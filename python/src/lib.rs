@@ -28,5 +28,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain::explain, module)?)?;
     module.add_function(wrap_pyfunction!(lab::run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::examples, module)?)?;
-    module.add_function(wrap_pyfunction!(limiter::simulate, module)?)
+    module.add_function(wrap_pyfunction!(limiter::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(keep_memory, module)?)
+}
+
+#[pyfunction]
+fn keep_memory() {
+    tidegate_trace::keep_memory();
 }

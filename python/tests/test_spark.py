@@ -207,16 +207,16 @@ def test_wrong_words_are_told_at_once(session: SparkSession, policed: Path, tmp_
 
 
 def test_tasks_are_alike() -> None:
-    files = [_storage.File(f"{number}", f"{number}", size * 10**6) for number, size in enumerate([5, 900, 1, 300, 2, 3, 3, 3])]
+    files = [_storage.File(f"{number}", f"{number}", size * 10**6) for number, size in enumerate([5, 3600, 1, 1200, 2, 3, 3, 3])]
     shared = _share.tasks(_share.captures(files, None), 1)
     sizes = [[file.size // 10**6 for capture in task for file in capture] for task in shared]
-    # As many as 256 MB need.
-    assert sizes[:2] == [[900], [300]]
+    # As many as a gigabyte needs.
+    assert sizes[:2] == [[3600], [1200]]
     assert sorted(len(task) for task in sizes[2:]) == [2, 2, 2] and max(sum(task) for task in sizes[2:]) <= 7
     many = [_storage.File(f"{number}", f"{number}", 0) for number in range(100_000)]
-    assert {len(task) for task in _share.tasks(_share.captures(many, None), 1)} == {100_000 // 40}
+    assert {len(task) for task in _share.tasks(_share.captures(many, None), 1)} == {100_000 // 10}
     # And as many for each core.
-    assert [len(_share.tasks(_share.captures(many, None), cores)) for cores in (2, 16, 64)] == [40, 48, 64]
+    assert [len(_share.tasks(_share.captures(many, None), cores)) for cores in (2, 4, 64)] == [10, 12, 64]
     assert sorted(size for task in sizes for size in task) == sorted(file.size // 10**6 for file in files)
     together = _share.captures(files, lambda address: "odd" if int(address) % 2 else "even")
     assert [len(capture) for capture in together] == [4, 4]

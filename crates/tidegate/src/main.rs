@@ -52,6 +52,9 @@ use exit::Exit;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Detect(_)) {
+        tidegate_trace::keep_memory();
+    }
     let result = match cli.command {
         Command::Detect(options) if options.into.dataset.is_some() => {
             dataset::run(&options, &cli.common)

@@ -20,6 +20,7 @@ mod analyse;
 pub mod annotate;
 pub mod detect;
 pub mod flow;
+mod memory;
 pub mod pair;
 pub mod read;
 pub mod rows;
@@ -27,6 +28,7 @@ pub mod wire;
 pub mod write;
 
 pub use analyse::{Analysis, Options, Outcome, Sink, analyse, analyse_pieces};
+pub use memory::keep_memory;
 
 #[cfg(test)]
 mod testing;

@@ -176,8 +176,9 @@ class _Work:
 
 @lru_cache(maxsize=1)
 def _settle() -> None:
-    """Workers of PySpark collect garbage after each task, and would look at everything that was imported."""
+    """Workers of PySpark collect garbage after each task, and would look at everything that was imported. They do nothing else."""
     gc.freeze()
+    _native.keep_memory()
 
 
 @lru_cache(maxsize=1)
