@@ -16,6 +16,7 @@ use tidegate_trace::{Options, Sink, analyse};
 
 use super::kinds::Kinds;
 use super::limits::Limits;
+use super::policers::Policers;
 use super::shapers::Shapers;
 use super::transfers::{Changes, Choice, Half, Simulation, simulations};
 use super::truth::Truth;
@@ -31,8 +32,8 @@ pub struct Matrix {
     shapers: Shapers,
     kinds: Kinds,
     limits: Limits,
-    /// Of transfers whose cause is not clear though no policer was there: those taken for policed, and all.
-    not_clear: (usize, usize),
+    /// With transfers whose cause is not clear though no policer was there.
+    policers: Policers,
     /// What was not judged right, and which intervals do not hold the truth, in words.
     wrong: Vec<String>,
 }
@@ -87,9 +88,8 @@ impl Matrix {
             judgement,
             ..
         } = judged;
+        self.policers.count(*truth, transfer, judgement);
         let Some(truth) = truth else {
-            self.not_clear.0 += usize::from(judgement.is_policed());
-            self.not_clear.1 += 1;
             return;
         };
         let verdict = judgement.cause;
@@ -138,24 +138,6 @@ impl Matrix {
             ));
         }
     }
-
-    /// Policed transfers that are found, and transfers with another cause that are taken for policed:
-    /// each with all of them.
-    fn policers(&self) -> [(usize, usize); 2] {
-        let found =
-            |truth: &BTreeMap<Cause, usize>| truth.get(&Cause::Policer).copied().unwrap_or(0);
-        let (mut recall, mut wrong) = ((0, 0), (0, 0));
-        for (&cause, verdicts) in &self.counts {
-            let sum = if cause == Cause::Policer {
-                &mut recall
-            } else {
-                &mut wrong
-            };
-            sum.0 += found(verdicts);
-            sum.1 += verdicts.values().sum::<usize>();
-        }
-        [recall, wrong]
-    }
 }
 
 impl fmt::Display for Matrix {
@@ -180,18 +162,8 @@ impl fmt::Display for Matrix {
             }
             writeln!(f)?;
         }
-        let [(found, policed), (wrong, others)] = self.policers();
         writeln!(f, "{:<15} {sum:>9}\n", "all")?;
-        let share = percent(found, policed);
-        writeln!(f, "policers found: {found} of {policed} ({share})")?;
-        let share = percent(wrong, others);
-        writeln!(f, "taken for policers: {wrong} of {others} ({share})")?;
-        let (wrong, all) = self.not_clear;
-        let share = percent(wrong, all);
-        writeln!(
-            f,
-            "without a clear cause, though not policed, and taken for policers: {wrong} of {all} ({share})\n"
-        )?;
+        writeln!(f, "{}", self.policers)?;
         writeln!(f, "{:<12} {:>9} {:>9}", "confidence", "verdicts", "right")?;
         for (confidence, (right, all)) in &self.calibration {
             let (confidence, right) = (format!("{confidence} %"), percent(*right, *all));

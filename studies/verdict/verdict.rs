@@ -7,6 +7,7 @@ mod kinds;
 mod limits;
 pub mod matrix;
 pub mod pairs;
+mod policers;
 mod shapers;
 pub mod transfers;
 mod truth;
