@@ -78,15 +78,20 @@ def rows() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
+    write(rows(), folder)
+    return folder
+
+
+def write(segments: list[dict[str, Any]], folder: Path) -> None:
+    """A dataset of these segments, dealt out to four hours."""
     kinds: dict[str, Any] = dict.fromkeys(["limit_rate_low_bps", "limit_rate_high_bps"], polars.UInt64)
     kinds |= {"start_s": polars.Datetime("ns", "UTC"), "receiver_port": polars.UInt16}
     kinds |= {"client_asn": polars.UInt32, "limit_rate_bps": polars.UInt64, "policer_rate_bps": polars.UInt64, "limit_depth_bytes": polars.UInt64}
-    table = polars.DataFrame(rows(), schema_overrides=kinds, infer_schema_length=None)
+    table = polars.DataFrame(segments, schema_overrides=kinds, infer_schema_length=None)
     for hour in range(4):
         place = folder / "segments" / "date=2026-11-22" / f"hour={hour:02}"
         place.mkdir(parents=True)
         table.gather_every(4, hour).write_parquet(place / "0.parquet")
-    return folder
 
 
 def test_the_truth_is_in_the_intervals(dataset: Path) -> None:
@@ -103,6 +108,9 @@ def test_the_truth_is_in_the_intervals(dataset: Path) -> None:
         assert row["policed_share_of_lossy"] == pytest.approx(len(policed) / len(lossy))
         assert row["policed_share_low"] <= share <= row["policed_share_high"]
         assert row["prevalence_low"] <= share <= row["prevalence_high"]
+        if lossy:
+            of_lossy = sum(segment["policed_any"] for segment in lossy) / len(lossy)
+            assert row["prevalence_of_lossy_low"] <= of_lossy <= row["prevalence_of_lossy_high"]
         # Segments of a client are alike: the interval is that of clients, wider than that of segments would be.
         assert row["policed_share_high"] - row["policed_share_low"] < 0.15
         rates = report.clusters.filter(polars.col("client_asn") == asn)["rate_bps"].to_list()
@@ -166,12 +174,55 @@ def test_errors_are_those_of_the_detector(dataset: Path, tmp_path: Path) -> None
     shutil.copytree(dataset, tmp_path / "pd")
     for file in (tmp_path / "pd").rglob("*.parquet"):
         polars.read_parquet(file).with_columns(polars.lit("pd").alias("detector")).write_parquet(file)
-    assert tidegate.report(tmp_path / "pd").networks["prevalence"].null_count() == len(NETWORKS), "nothing was measured of it"
+    unknown = tidegate.report(tmp_path / "pd")
+    for name in ("prevalence", "prevalence_of_lossy"):
+        assert unknown.networks[name].null_count() == len(NETWORKS), "nothing was measured of it"
+    assert "%" in str(unknown), "what was judged is said nevertheless"
     half = tidegate.Tested(1000, 500, 1000, 0)
     told = tidegate.report(tmp_path / "pd", detector_errors=half).networks
     double = (2 * told["policed_share"]).clip(0, 1).to_list()
     assert told["prevalence"].to_list() == pytest.approx(double), "half of the policers are found"
+    assert told["prevalence_of_lossy"].null_count() == len(NETWORKS), "errors among all segments are not those among lossy ones"
     assert told["policed_share"].equals(tidegate.report(dataset).networks["policed_share"])
+    told = tidegate.report(tmp_path / "pd", detector_errors_of_lossy=half).networks
+    double = (2 * told["policed_share_of_lossy"]).clip(0, 1).to_list()
+    assert told["prevalence_of_lossy"].to_list() == pytest.approx(double)
+    assert told["prevalence"].null_count() == len(NETWORKS)
+
+
+def test_the_share_of_lossy_segments_is_corrected(tmp_path: Path) -> None:
+    # A segment of each of 100 clients: 40 are lossy, 18 of these are judged policed. Those with 14 losses are not lossy.
+    template = next(row for row in rows() if not row["policed_any"])
+    segments = []
+    for client in range(100):
+        address = ipaddress.IPv6Address(f"::ffff:10.0.0.{client}").packed
+        losses = 15 if client < 40 else 14
+        segments.append({**template, "client_address": address, "policed_any": client < 18, "lost_packets": losses})
+    write(segments, tmp_path)
+    # 80 % of the policed are found, and 10 % of the others are mistaken: (0.45 - 0.1) / (0.8 - 0.1).
+    report = tidegate.report(tmp_path, detector_errors_of_lossy=tidegate.Tested(100, 80, 100, 10))
+    for table in (report.regions, report.countries, report.networks):
+        (row,) = table.to_dicts()
+        assert row["policed_share_of_lossy"] == pytest.approx(0.45)
+        assert row["prevalence_of_lossy"] == pytest.approx(0.5)
+        # By hand, as Lang and Reiczigel have it, with 39 independent samples: the variance of 40 clients has 39 as its divisor.
+        assert row["prevalence_of_lossy_low"] == pytest.approx(0.27878, abs=2e-5)
+        assert row["prevalence_of_lossy_high"] == pytest.approx(0.73670, abs=2e-5)
+        assert row["prevalence"] == pytest.approx(0.1804, abs=1e-4), "all segments have errors of their own: (0.18 - 0.0024) / (0.9869 - 0.0024)"
+    for table in (report.hours, report.network_hours):
+        assert table["prevalence_of_lossy"].null_count() == 4, "ten lossy segments in each hour are too few"
+    least = tidegate.report(tmp_path, detector_errors_of_lossy=tidegate.Tested(100, 80, 100, 10), least_clients=5)
+    # Hours have 5, 5, 4 and 4 of the 18 segments that were judged policed, among ten lossy ones each.
+    for table in (least.hours, least.network_hours):
+        assert table["prevalence_of_lossy"].to_list() == pytest.approx([4 / 7, 4 / 7, 3 / 7, 3 / 7])
+    assert "OF LOSSY" in str(report) and "50.0 % (27.9 to 73.7)" in str(report)
+    assert "<th>prevalence of lossy</th>" in report.html() and "50.0 % (27.9 to 73.7)" in report.html()
+
+
+@pytest.mark.parametrize("measured", [_misjudged.ERRORS["tidegate"].of_all, _misjudged.ERRORS["tidegate"].of_lossy])
+def test_mistakes_alone_are_no_policers(measured: tidegate.Tested) -> None:
+    told, low, _ = _misjudged.prevalence(measured.mistaken / measured.others, 10_000, measured)
+    assert (told, low) == (0, 0)
 
 
 def test_regions_are_those_of_the_paper(dataset: Path) -> None:

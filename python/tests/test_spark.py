@@ -66,6 +66,12 @@ def test_the_report_is_the_same_to_the_digit(session: SparkSession, dataset: Pat
     equal(here, on_spark.report(on_spark.dataset(session, str(dataset))))
     there = on_spark.report(on_spark.dataset(session, str(dataset)), least_clients=401)
     equal(tidegate.report(dataset, least_clients=401), there)
+    errors, of_lossy = tidegate.Tested(500, 490, 2000, 3), tidegate.Tested(400, 396, 900, 2)
+    given = tidegate.report(dataset, detector_errors=errors, detector_errors_of_lossy=of_lossy)
+    assert given.networks["prevalence_of_lossy"].null_count() == 0
+    assert not given.networks["prevalence_of_lossy"].equals(here.networks["prevalence_of_lossy"])
+    rows = on_spark.dataset(session, str(dataset))
+    equal(given, on_spark.report(rows, detector_errors=errors, detector_errors_of_lossy=of_lossy))
 
 
 def test_playbacks_are_the_same_to_the_digit(session: SparkSession, dataset: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -37,7 +37,7 @@ _STYLE = (
 _NOTE = (
     "Shares and loss rates have intervals of 95 %, which count clients. The policed share is that of segments which the detector "
     "judged policed. The prevalence is what it says of the truth: it is corrected for the detector's errors, and its interval "
-    "counts them too. A value is missing where there are too few clients to say anything. Lossy segments have 15 losses or more. Only data that servers sent counts."
+    "counts them too. Both are given of all segments and of lossy ones. A value is missing where there are too few clients to say anything. Lossy segments have 15 losses or more. Only data that servers sent counts."
 )
 
 _PLAYBACKS = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from . import _playback
 from ._distributions import MEASURES, distributions
 from ._local import LocalRows
-from ._misjudged import ERRORS, Tested
+from ._misjudged import ERRORS, Errors, Tested
 from ._networks import clusters, policed_networks, spreads, traits
 from ._rows import Rows, key_types
 from ._shares import PARTS, SHARES, shares
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class Report:
     """Tables as polars data frames. A value is missing where there are too few samples to say anything."""
 
-    #: Table 2: by region, the share of policed segments among the lossy and among all, with loss rates. `policed_share` is that
-    #: of segments that were judged policed, and `prevalence` what it says of the truth, given how often the detector errs.
+    #: Table 2: by region, the share of policed segments among the lossy and among all, with loss rates. `policed_share` and
+    #: `policed_share_of_lossy` count segments that were judged policed. `prevalence` and `prevalence_of_lossy` are what these say
+    #: of the truth, given how often the detector errs.
     regions: pl.DataFrame
     #: The same by country.
     countries: pl.DataFrame
@@ -86,6 +87,7 @@ def report(
     until: str | None = None,
     least_clients: int = 20,
     detector_errors: Tested | None = None,
+    detector_errors_of_lossy: Tested | None = None,
     playback: str | os.PathLike[str] | pl.DataFrame | None = None,
 ) -> Report:
     """Sums up a dataset of `tidegate detect --dataset`.
@@ -93,8 +95,10 @@ def report(
     `since` and `until` bound the dates, such as "2026-11-22"; both days count. Of groups with fewer than `least_clients`
     clients (1 or more) only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
 
-    `detector_errors` says how often the detector errs. By default, it is what was measured of the detector `tidegate` where the server
-    sends. Nothing was measured of others, so that the columns `prevalence…` are missing without `detector_errors`.
+    `detector_errors` says how often the detector errs among all segments, and `detector_errors_of_lossy` how often among those
+    with 15 losses or more. By default, each is what was measured of the detector `tidegate` where the server sends. Nothing was
+    measured of others: `prevalence` is missing without `detector_errors`, and `prevalence_of_lossy` without
+    `detector_errors_of_lossy`.
 
     `playback` is a log of players: CSV (`.csv`), Parquet, or a data frame. A row is a playback: `client_address` (or a prefix,
     if the captures have prefixes), `start_s` (time, or seconds since 1970), `join_s` (from there to the first picture),
@@ -112,7 +116,8 @@ def report(
         rows = rows.where(pl.col("date") >= since)
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
-    return tables_of(rows, least_clients, detector_errors, None if playback is None else rows.playbacks(playback))
+    errors = Errors(detector_errors, detector_errors_of_lossy)
+    return tables_of(rows, least_clients, errors, None if playback is None else rows.playbacks(playback))
 
 
 def _is_day(text: str) -> bool:
@@ -122,11 +127,11 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def tables_of(rows: Rows, least: int, errors: Tested | None, playbacks: Rows | None) -> Report:
-    """The tables, whichever engine has the rows."""
-    if errors is None:
-        detectors = rows.detectors()
-        errors = ERRORS.get(detectors.pop()) if len(detectors) == 1 else None
+def tables_of(rows: Rows, least: int, given: Errors, playbacks: Rows | None) -> Report:
+    """The tables, whichever engine has the rows. Errors that are not given are those that were measured of the detector."""
+    detectors = rows.detectors()
+    measured = ERRORS.get(detectors.pop(), Errors()) if len(detectors) == 1 else Errors()
+    errors = Errors(given.of_all or measured.of_all, given.of_lossy or measured.of_lossy)
     networks = shares_by(rows, ["client_asn", "client_organisation"], least, errors)
     prevalent = policed_networks(networks)
     inside = rows.of_networks(prevalent)
@@ -149,10 +154,13 @@ def tables_of(rows: Rows, least: int, errors: Tested | None, playbacks: Rows | N
     )
 
 
-def shares_by(rows: Rows, keys: list[str], least: int, errors: Tested | None = None) -> pl.DataFrame:
+def shares_by(rows: Rows, keys: list[str], least: int, errors: Errors = Errors()) -> pl.DataFrame:
     """Shares and loss rates by these keys."""
     kinds = key_types()
-    corrected = {"prevalence": ("policed_share", errors)}
+    corrected = {
+        "prevalence": ("policed_share", errors.of_all),
+        "prevalence_of_lossy": ("policed_share_of_lossy", errors.of_lossy),
+    }
     return shares(rows.sums(keys, PARTS, SHARES), {key: kinds[key] for key in keys}, least, SHARES, corrected)
 
 

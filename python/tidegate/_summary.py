@@ -69,13 +69,18 @@ def _viewed(playbacks: pl.DataFrame, rebuffering: pl.DataFrame) -> str:
 
 
 def _lines(kind: str, names: list[str], table: pl.DataFrame, last: tuple[str, list[str]] | None = None) -> str:
+    # Only one of two shares has its interval in a line, so that lines are no longer than need be.
+    judged, judged_of_lossy = (
+        _shares(table, f"policed_share{of}", ends=table[f"prevalence{of}"].is_null().all()) for of in ("", "_of_lossy")
+    )
     columns = [
         [kind, *names],
         ["CLIENTS", *[f"{count:,}" for count in table["clients"]]],
         ["SEGMENTS", *[f"{count:,}" for count in table["segments"]]],
         ["POLICED", *_shares(table, "prevalence")],
-        ["JUDGED SO OF ALL", *_shares(table, "policed_share")],
-        ["OF LOSSY", *_shares(table, "policed_share_of_lossy")],
+        ["OF LOSSY", *_shares(table, "prevalence_of_lossy")],
+        ["JUDGED SO", *judged],
+        ["OF LOSSY", *judged_of_lossy],
         ["LOSS IF POLICED", *_shares(table, "loss_rate_policed")],
         ["LOSS IF NOT", *_shares(table, "loss_rate_not_policed")],
     ]
@@ -97,8 +102,11 @@ def _aligned(columns: list[list[str]]) -> str:
     return "\n".join(line.rstrip() for line in aligned)
 
 
-def _shares(table: pl.DataFrame, name: str) -> list[str]:
+def _shares(table: pl.DataFrame, name: str, *, ends: bool = True) -> list[str]:
+    """Shares, with the ends of their intervals if these are wanted."""
     values: list[tuple[Any, Any, Any]] = list(table.select(name, f"{name}_low", f"{name}_high").iter_rows())
-    return [
-        "-" if share is None else f"{100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})" for share, low, high in values
-    ]
+
+    def shown(share: float, low: float, high: float) -> str:
+        return f"{100 * share:.1f} %" + (f" ({100 * low:.1f} to {100 * high:.1f})" if ends else "")
+
+    return ["-" if share is None else shown(share, low, high) for share, low, high in values]

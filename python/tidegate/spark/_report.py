@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .. import _native
-from .._misjudged import Tested
+from .._misjudged import Errors, Tested
 from .._report import Report, tables_of
 from . import _types
 from ._rows import SparkRows
@@ -20,7 +20,12 @@ _NANOSECONDS = 1000
 
 
 def report(
-    rows: DataFrame, *, least_clients: int = 20, detector_errors: Tested | None = None, playback: str | DataFrame | None = None
+    rows: DataFrame,
+    *,
+    least_clients: int = 20,
+    detector_errors: Tested | None = None,
+    detector_errors_of_lossy: Tested | None = None,
+    playback: str | DataFrame | None = None,
 ) -> Report:
     """The tables of `tidegate.report`, of segments that `analyse` made or `dataset` reads: equal to the last digit.
 
@@ -34,7 +39,7 @@ def report(
     needed.rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         played = None if playback is None else needed.playbacks(_log(rows.sparkSession, playback))
-        return tables_of(needed, least_clients, detector_errors, played)
+        return tables_of(needed, least_clients, Errors(detector_errors, detector_errors_of_lossy), played)
     finally:
         needed.rows.unpersist()
 
