@@ -199,7 +199,7 @@ def shares_of_lossy(found: list[Network], dataset: Path) -> dict[int, float]:
 
 def compare(found: list[Network], report: tidegate.Report, of_lossy: dict[int, float]) -> list[str]:
     """Prints the truth beside the report. Returns what does not agree."""
-    wrong = compare_lossy(found, report, of_lossy)
+    wrong = []
     print("AS      country  clients  segments  policed   judged so   reported (95 %)           rates, Mbit/s    reported")
     for network in found:
         (row,) = report.networks.filter(pl.col("client_asn") == network.asn).to_dicts()
@@ -214,13 +214,13 @@ def compare(found: list[Network], report: tidegate.Report, of_lossy: dict[int, f
             f"{' '.join(str(rate) for rate in rates):<15}  {shown}"
         )
         wrong += disagreements(network, row, truth, clusters)
-    return wrong
+    return wrong + compare_lossy(found, report, of_lossy)
 
 
 def compare_lossy(found: list[Network], report: tidegate.Report, of_lossy: dict[int, float]) -> list[str]:
     """The same for lossy segments."""
     wrong = []
-    print(f"of segments with {LOSSY} losses or more\nAS      policed   judged so   reported (95 %)")
+    print(f"\nof segments with {LOSSY} losses or more\nAS      policed   judged so   reported (95 %)")
     for network in found:
         (row,) = report.networks.filter(pl.col("client_asn") == network.asn).to_dicts()
         truth = of_lossy[network.asn]
@@ -232,7 +232,6 @@ def compare_lossy(found: list[Network], report: tidegate.Report, of_lossy: dict[
         mistaken = truth == 0 and low <= MISTAKEN
         if not (low <= truth <= high or mistaken):
             wrong.append(f"AS{network.asn}: a share of {truth} of the lossy segments is not in the interval")
-    print()
     return wrong
 
 
