@@ -7,6 +7,7 @@
 pub(crate) mod check;
 mod endpoint;
 mod engine;
+mod flow;
 pub(crate) mod stages;
 pub(crate) mod timers;
 
