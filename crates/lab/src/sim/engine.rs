@@ -10,16 +10,16 @@ use tidegate_limiter::Nanos;
 
 use super::check::{MOST_STATES, check};
 use super::endpoint::{Sent, Side};
-use super::flow::{ACTORS, Flow};
+use super::flow::{ACTORS, Flow, aggregates};
 use super::stages::{Routes, Stage, Stages};
 use super::timers::{Ties, Timers};
 use crate::element::Element;
 use crate::observer::{Observer, SoFar, TappedPacket};
-use crate::outcome::{AggregateOutcome, Outcome, Sample, State, drop_step};
+use crate::outcome::{Outcome, Sample, State, drop_step};
 use crate::packet::wire::Wire;
 use crate::packet::{PacketId, Packets};
 use crate::plan::{Noting, Plan};
-use crate::record::{ElementRecord, Windows};
+use crate::record::ElementRecord;
 use crate::{RunError, SECOND};
 
 /// Actions between two calls of the observer: less than a millisecond of real time.
@@ -27,6 +27,16 @@ const WATCH: u32 = 1 << 10;
 
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
 const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
+
+/// Whether so many packets may be under way.
+pub(super) fn check_packets(packets: usize) -> Result<(), RunError> {
+    if packets <= MOST_PACKETS {
+        return Ok(());
+    }
+    Err(RunError::plan(format!(
+        "more than {MOST_PACKETS} packets are on their way at once: lower rates, delays or queues"
+    )))
+}
 
 /// A simulation in progress.
 #[derive(Debug)]
@@ -42,7 +52,6 @@ pub struct Engine<'a> {
     stages: Vec<Stage>,
     routes: Routes,
     flows: Vec<Flow>,
-    aggregates: Vec<Windows>,
     /// The length of the steps in which dropped packets are counted.
     drop_step: Nanos,
     wires: Arc<[Wire]>,
@@ -73,7 +82,6 @@ impl<'a> Engine<'a> {
         } = Stages::new(plan)?;
         let flows = (0..plan.flows.len()).map(|index| Flow::new(plan, index, &routes));
         let flows: Vec<_> = flows.collect();
-        let windows = Windows::new(plan);
         let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 2, ties);
         for (index, flow) in plan.flows.iter().enumerate() {
             timers.at_latest(stages.len() + index * ACTORS + 2, flow.start, 0);
@@ -93,7 +101,6 @@ impl<'a> Engine<'a> {
             stages,
             routes,
             flows,
-            aggregates: vec![windows; plan.aggregates.len()],
             drop_step: drop_step(plan.duration),
             wires,
             total: 0,
@@ -124,12 +131,7 @@ impl<'a> Engine<'a> {
                     return Err(RunError::Interrupted);
                 }
                 observer.counted(self);
-                if self.packets.most() > MOST_PACKETS {
-                    return Err(RunError::plan(format!(
-                        "more than {MOST_PACKETS} packets are on their way at once: lower rates, \
-                         delays or queues"
-                    )));
-                }
+                check_packets(self.packets.most())?;
                 if self.states > MOST_STATES {
                     return Err(RunError::plan(format!(
                         "connections changed more than {MOST_STATES} times until {} s: note them at intervals, \
@@ -248,11 +250,7 @@ impl<'a> Engine<'a> {
     fn arrive(&mut self, id: PacketId) {
         let packet = self.packets.get(id);
         let index = packet.flow as usize;
-        let flow = &mut self.flows[index];
-        if packet.forward {
-            self.aggregates[flow.aggregate as usize].add(self.now, packet.bytes);
-        }
-        let (held, side) = flow.arrive(self.now, packet);
+        let (held, side) = self.flows[index].arrive(self.now, packet);
         self.packets.free(id);
         if held {
             self.transmit(index, side);
@@ -391,16 +389,9 @@ impl<'a> Engine<'a> {
         for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
             outcome.flows.push(flow.outcome(self.plan.duration, plan));
         }
-        for (windows, name) in self.aggregates.into_iter().zip(&self.plan.aggregates) {
-            outcome.aggregates.push(AggregateOutcome {
-                name: name.clone(),
-                windows: windows.into_bytes(),
-            });
-        }
+        outcome.aggregates = aggregates(self.plan, &outcome.flows);
         for (stage, plan) in self.stages.into_iter().zip(&self.plan.elements) {
-            let overhead = stage.element.overhead();
-            let record = stage.record.map_or_else(Default::default, |record| *record);
-            outcome.elements.push(record.outcome(&plan.name, overhead));
+            outcome.elements.push(stage.outcome(plan));
         }
         outcome
     }

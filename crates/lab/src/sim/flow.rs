@@ -3,7 +3,7 @@
 use super::endpoint::{Endpoints, Sent, Side};
 use super::stages::Routes;
 use crate::Nanos;
-use crate::outcome::FlowOutcome;
+use crate::outcome::{AggregateOutcome, FlowOutcome};
 use crate::packet::Packet;
 use crate::packet::wire::Wire;
 use crate::plan::{FlowPlan, Plan};
@@ -17,7 +17,6 @@ pub const ACTORS: usize = 3;
 #[repr(C, align(64))]
 pub struct Flow {
     pub ends: Endpoints,
-    pub aggregate: u32,
     /// Hash of the addresses and ports of the connection that sent last.
     hash: u32,
     /// Number of that connection; none has the largest.
@@ -35,7 +34,6 @@ impl Flow {
     pub fn new(plan: &Plan, index: usize, routes: &Routes) -> Self {
         let flow = &plan.flows[index];
         Self {
-            aggregate: flow.aggregate as u32,
             hash: 0,
             connection: u32::MAX,
             idents: [0; 2],
@@ -116,4 +114,23 @@ impl Flow {
             ..self.record.outcome(plan, ends)
         }
     }
+}
+
+/// The outcomes of the aggregates of a plan, from those of its flows.
+pub fn aggregates(plan: &Plan, flows: &[FlowOutcome]) -> Vec<AggregateOutcome> {
+    let windows = plan.duration.div_ceil(plan.window) as usize;
+    let names = plan.aggregates.iter();
+    let mut outcomes: Vec<_> = names
+        .map(|name| AggregateOutcome {
+            name: name.clone(),
+            windows: vec![0; windows],
+        })
+        .collect();
+    for flow in flows {
+        let sums = &mut outcomes[flow.aggregate].windows;
+        for (sum, bytes) in sums.iter_mut().zip(&flow.windows) {
+            *sum += bytes;
+        }
+    }
+    outcomes
 }

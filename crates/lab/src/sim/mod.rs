@@ -8,6 +8,7 @@ pub(crate) mod check;
 mod endpoint;
 mod engine;
 mod flow;
+mod parts;
 pub(crate) mod stages;
 pub(crate) mod timers;
 
@@ -17,9 +18,26 @@ use crate::RunError;
 use crate::observer::Observer;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
+use parts::Workers;
+use parts::division::Division;
 
 #[cfg(test)]
 mod tests;
+
+/// Runs a simulation on this many threads, if it can be [divided](parts::division::Division::of), with the same outcome as [`run`]. The observer is called on this thread, but not [`counted`](Observer::counted).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    plan: &Plan,
+    observer: &mut dyn Observer,
+    threads: usize,
+) -> Result<Outcome, RunError> {
+    match Division::of(plan) {
+        Some(division) => parts::run(plan, observer, division, Workers::new(threads)),
+        None => run(plan, observer),
+    }
+}
 
 /// Runs a simulation to its end. The same plan gives the same outcome and shows the observer the
 /// same packets, on every machine.
