@@ -3,7 +3,7 @@
 use tidegate_limiter::Nanos;
 
 use crate::plan::Plan;
-use crate::sim::timers::{MANY_FLOWS, Ties};
+use crate::sim::timers::MANY_FLOWS;
 
 /// The shortest window is two to the power of this many nanoseconds, 131 µs: in shorter ones, threads would mostly wait.
 const LEAST: u32 = 17;
@@ -24,7 +24,7 @@ impl Division {
     /// packets: those of servers reach the first element after half of the flow's round trip, and elements never depend on
     /// what clients do with the packets at once. So it can be divided if
     ///
-    /// - it has many flows, for otherwise it does not pay (and few flows have another [order](Ties)),
+    /// - it has many flows, for otherwise it does not pay (and fewer flows have another [order](crate::sim::timers::Ties)),
     /// - each flow has a delay of its own, of 524 µs or more, and the delays do not differ too much,
     /// - no flow has elements on its way back: there, what clients send would come at once,
     /// - it has no taps, whose packets would have to be shown in order,
@@ -52,6 +52,4 @@ impl Division {
         (shift >= LEAST && longest >> shift < MOST_WINDOWS).then_some(Self { shift })
     }
 
-    /// The order of what is at the same time, in every simulation that is divided.
-    pub const TIES: Ties = Ties::Timed;
 }
