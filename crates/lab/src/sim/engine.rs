@@ -325,7 +325,8 @@ impl<'a> Engine<'a> {
         }
         if let Some(Noting::Every(time)) = self.plan.connections {
             let actor = self.stages.len() + self.flows.len() * ACTORS + 1;
-            self.timers.at_latest(actor, self.now.saturating_add(time), self.now);
+            self.timers
+                .at_latest(actor, self.now.saturating_add(time), self.now);
         }
     }
 

@@ -63,6 +63,15 @@ pub struct Key {
     pub actor: u32,
 }
 
+impl Key {
+    /// Behind all actions.
+    pub const NEVER: Self = Self {
+        at: IDLE,
+        set: Nanos::MAX,
+        actor: NONE,
+    };
+}
+
 /// A calendar with at most one entry for each actor: an element, an end of a connection, a flow's
 /// delay, an application. Later deadlines of an actor are kept by the actor. So the calendar stays as
 /// small as the network, for any number of packets under way.
@@ -264,14 +273,14 @@ impl Timers {
         Some((first.at, first.actor as usize))
     }
 
-    /// What acts next, with [`Ties::Timed`].
+    /// What acts next with [`Ties::Timed`]; [`Key::NEVER`] if nothing does.
     #[inline]
-    pub fn peek(&mut self) -> Option<Key> {
+    pub fn peek(&mut self) -> Key {
         debug_assert_eq!(self.ties, Ties::Timed);
         if self.soon.len() < self.least {
             self.order();
         }
-        self.soon.front().map(|first| Key {
+        self.soon.front().map_or(Key::NEVER, |first| Key {
             at: first.at,
             set: first.order,
             actor: first.actor,

@@ -51,5 +51,4 @@ impl Division {
         let longest = plan.flows.iter().map(|flow| flow.delay).max()?;
         (shift >= LEAST && longest >> shift < MOST_WINDOWS).then_some(Self { shift })
     }
-
 }

@@ -15,11 +15,11 @@ use crate::sim::flow::{ACTORS, Flow};
 use crate::sim::stages::Stages;
 use crate::sim::timers::{Key, Ties, Timers};
 
-/// How many packets ahead memory is asked for: of the packet, its flow, its end, and what that sent.
-const PACKET: usize = 12;
-const FLOW: usize = 9;
-const END: usize = 6;
-const SENT: usize = 3;
+/// How many packets ahead memory is asked for: of the packet, and of its flow, its end, and what that sent.
+const PACKET: usize = 8;
+const FLOW: usize = 16;
+const END: usize = 10;
+const SENT: usize = 5;
 
 /// A flow, and the ways of its packets: to the elements, and from the client to the server.
 #[derive(Debug)]
@@ -86,22 +86,22 @@ impl<'a> Ends<'a> {
         let home = self.transit[1].take();
         let (mut arrived, mut returned) = (0, 0);
         loop {
-            let arrival = arrivals.entry(arrived).map(|entry| entry.key());
-            let back = home.entry(returned).map(|entry| entry.key());
-            let due = self.timers.peek().map(|key| Key {
-                actor: key.actor + self.offset,
-                ..key
-            });
-            let first = [arrival, back, due].into_iter().flatten().min();
-            let Some(key) = first.filter(|key| key.at < until) else {
-                break;
+            let (arrival, back) = (arrivals.key(arrived), home.key(returned));
+            let due = self.timers.peek();
+            let due = Key {
+                actor: due.actor.saturating_add(self.offset),
+                ..due
             };
+            let key = arrival.min(back).min(due);
+            if key.at >= until {
+                break;
+            }
             self.now = key.at;
-            if Some(key) == arrival {
+            if key == arrival {
                 self.fetch_ahead(arrivals, arrived, Side::Client);
                 arrivals.get(arrived).inspect(|packet| self.arrive(packet));
                 arrived += 1;
-            } else if Some(key) == back {
+            } else if key == back {
                 self.fetch_ahead(&home, returned, Side::Server);
                 home.get(returned).inspect(|packet| self.arrive(packet));
                 returned += 1;
@@ -168,9 +168,7 @@ impl<'a> Ends<'a> {
         let batch = self.transit[side as usize].at(way.due(self.now));
         loop {
             let packet = batch.spare();
-            let sent = flow
-                .ends
-                .poll_transmit(self.now, side, &mut packet.segment);
+            let sent = flow.ends.poll_transmit(self.now, side, &mut packet.segment);
             let Some(sent) = sent else { break };
             flow.begin(packet, (self.first + index, side), sent, &self.wires);
             batch.commit(way.key(self.now));
@@ -190,19 +188,19 @@ impl<'a> Ends<'a> {
     /// Asks for the memory that the next packets of a batch need.
     #[inline]
     fn fetch_ahead(&self, batch: &Batch, number: usize, side: Side) {
-        let flow = |packet: &Packet| packet.flow as usize - self.first;
-        // The flow of a packet is known only when the packet is there.
-        batch.get(number + PACKET).inspect(|packet| packet.prefetch());
-        if let Some(packet) = batch.get(number + FLOW) {
-            self.fetch_flow(flow(packet), side);
+        batch
+            .get(number + PACKET)
+            .inspect(|packet| packet.prefetch());
+        if let Some(flow) = batch.flow(number + FLOW) {
+            self.fetch_flow(flow - self.first, side);
         }
-        if let Some(packet) = batch.get(number + END) {
-            self.fetch_end(flow(packet), side);
+        if let Some(flow) = batch.flow(number + END) {
+            self.fetch_end(flow - self.first, side);
         }
         if side == Side::Server
-            && let Some(packet) = batch.get(number + SENT)
+            && let Some(flow) = batch.flow(number + SENT)
         {
-            self.members[flow(packet)].flow.ends.prefetch_sent();
+            self.members[flow - self.first].flow.ends.prefetch_sent();
         }
     }
 

@@ -89,16 +89,15 @@ impl<'a> Middle<'a> {
         };
         let mut next = 0;
         loop {
-            let due = self.timers.peek().map(|key| self.global(key));
-            let arrival = incoming.get(next).map(Entry::key);
-            let Some(key) = due.into_iter().chain(arrival).min() else {
-                break;
-            };
+            let due = self.timers.peek();
+            let due = self.global(due);
+            let arrival = incoming.get(next).map_or(Key::NEVER, Entry::key);
+            let key = arrival.min(due);
             if key.at >= until {
                 break;
             }
             self.now = key;
-            if Some(key) == arrival {
+            if key == arrival {
                 incoming
                     .get(next + AHEAD)
                     .inspect(|entry| find(entry).prefetch());
@@ -120,7 +119,7 @@ impl<'a> Middle<'a> {
     #[inline]
     fn global(&self, key: Key) -> Key {
         let (elements, flows) = (self.stages.len(), self.plan.flows.len());
-        if (key.actor as usize) < elements {
+        if (key.actor as usize) != elements {
             return key;
         }
         Key {

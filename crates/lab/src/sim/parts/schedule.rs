@@ -216,7 +216,9 @@ impl<'a> Schedule<'a> {
             0 | 1 => self.to_middle.iter().map(|_| Batch::default()).collect(),
             _ => {
                 let posts = self.to_middle.iter();
-                posts.filter_map(|post| lock(post).full.pop_front()).collect()
+                posts
+                    .filter_map(|post| lock(post).full.pop_front())
+                    .collect()
             }
         };
         let spare = |post: &Mutex<Post>| lock(post).empty.pop().unwrap_or_default();

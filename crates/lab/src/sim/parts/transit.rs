@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{Nanos, prefetch_all};
 
 use crate::packet::Packet;
 use crate::sim::timers::Key;
@@ -16,6 +16,8 @@ pub struct Entry {
     actor: u32,
     /// Packets with the same key arrive in the order in which they were sent.
     pub place: u32,
+    /// Its flow, which is known here without the packet's memory.
+    flow: u32,
 }
 
 impl Entry {
@@ -32,6 +34,9 @@ impl Entry {
         }
     }
 }
+
+/// The memory of as many places ahead is asked for: it was used many windows ago.
+const NEXT: usize = 3;
 
 /// Packets that arrive in the same window. Memory is used again: there are as many packets as entries, and what lies behind
 /// them is left from earlier windows.
@@ -63,7 +68,10 @@ impl Batch {
             set,
             actor,
             place,
+            flow: self.packets[place as usize].flow,
         });
+        let next = self.packets.get(place as usize + NEXT);
+        next.inspect(|packet| prefetch_all(*packet));
     }
 
     /// Puts the packets in the order of their arrival.
@@ -86,10 +94,16 @@ impl Batch {
         &self.entries
     }
 
-    /// The entry of the packet in this place of the order.
+    /// When the packet in this place of the order arrives.
     #[inline]
-    pub fn entry(&self, number: usize) -> Option<&Entry> {
-        self.entries.get(number)
+    pub fn key(&self, number: usize) -> Key {
+        self.entries.get(number).map_or(Key::NEVER, Entry::key)
+    }
+
+    /// The flow of the packet in this place of the order.
+    #[inline]
+    pub fn flow(&self, number: usize) -> Option<usize> {
+        self.entries.get(number).map(|entry| entry.flow as usize)
     }
 
     /// The packet in this place of the order.

@@ -22,11 +22,11 @@ fn equal_times_may_be_served_by_when_they_were_set_and_by_number() {
     }
     assert_eq!(
         timers.peek(),
-        Some(Key {
+        Key {
             at: 7,
             set: 0,
             actor: 2
-        })
+        }
     );
     let order: Vec<_> = std::iter::from_fn(|| timers.next()).collect();
     assert_eq!(order, [2, 3, 4, 0, 1].map(|actor| (7, actor)));
