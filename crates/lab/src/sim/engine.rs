@@ -26,7 +26,7 @@ use crate::{RunError, SECOND};
 const WATCH: u32 = 1 << 10;
 
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
-const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
+pub(super) const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
 /// Whether so many packets may be under way.
 pub(super) fn check_packets(packets: usize) -> Result<(), RunError> {

@@ -7,6 +7,8 @@ use crate::sim::timers::MANY_FLOWS;
 
 /// The shortest window is two to the power of this many nanoseconds, 131 µs: in shorter ones, threads would mostly wait.
 const LEAST: u32 = 17;
+/// The longest one, 4 ms: packets under way, and the caller's wish to stop, are looked at between windows.
+const MOST: u32 = 22;
 /// Most windows that a packet is under way.
 const MOST_WINDOWS: Nanos = 10_000;
 
@@ -47,7 +49,7 @@ impl Division {
         }
         let halves = plan.flows.iter().map(|flow| flow.delay / 2);
         // A packet is under way for two windows at least.
-        let shift = (halves.min()? / 2).checked_ilog2()?;
+        let shift = (halves.min()? / 2).checked_ilog2()?.min(MOST);
         let longest = plan.flows.iter().map(|flow| flow.delay).max()?;
         (shift >= LEAST && longest >> shift < MOST_WINDOWS).then_some(Self { shift })
     }

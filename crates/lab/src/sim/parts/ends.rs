@@ -11,6 +11,7 @@ use crate::packet::Packet;
 use crate::packet::wire::Wire;
 use crate::plan::Plan;
 use crate::sim::endpoint::Side;
+use crate::sim::engine::MOST_PACKETS;
 use crate::sim::flow::{ACTORS, Flow};
 use crate::sim::stages::Stages;
 use crate::sim::timers::{Key, Ties, Timers};
@@ -84,7 +85,7 @@ impl<'a> Ends<'a> {
     /// reach the elements in the second window after it.
     pub fn run(&mut self, until: Nanos, arrivals: &Batch, spare: Batch) -> Batch {
         let home = self.transit[1].take();
-        let (mut arrived, mut returned) = (0, 0);
+        let (mut arrived, mut returned, before) = (0, 0, self.total);
         loop {
             let (arrival, back) = (arrivals.key(arrived), home.key(returned));
             let due = self.timers.peek();
@@ -93,7 +94,8 @@ impl<'a> Ends<'a> {
                 ..due
             };
             let key = arrival.min(back).min(due);
-            if key.at >= until {
+            // All packets of a window are under way at its end: too many are an error then.
+            if key.at >= until || self.total - before > MOST_PACKETS as u64 {
                 break;
             }
             self.now = key.at;

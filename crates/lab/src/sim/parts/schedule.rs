@@ -156,10 +156,10 @@ impl<'a> Schedule<'a> {
         loop {
             let mut progress = lock(&self.progress);
             let done = progress.least();
+            check_packets(progress.held.iter().sum())?;
             if done == progress.windows || progress.ended {
                 return Ok(());
             }
-            check_packets(progress.held.iter().sum())?;
             let task = progress.next();
             if task.is_none() {
                 let waited = self.changed.wait_timeout(progress, PATIENCE);
