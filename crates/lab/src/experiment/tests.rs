@@ -246,7 +246,7 @@ fn what_a_higher_priority_leaves_is_used() {
 fn threads_that_are_left_over_help_with_large_simulations() {
     let spread = |points: &str, seeds: &str, threads| {
         let text = format!(
-            "duration = '1s'\n[[element]]\nname = 'l'\nkind = 'link'\nrate = '1mbit'\n[[flow]]\nname = 'f'\npath = ['l']\n[sweep]\nseeds = {seeds}\nf.mss = {points}\n"
+            "duration = '1s'\n[[element]]\nname = 'l'\nkind = 'link'\nrate = '1mbit'\n[[flow]]\nname = 'f'\nrtt = '9ms'\npath = ['l']\n[sweep]\nseeds = {seeds}\nf.mss = {points}\n"
         );
         let scenario = Scenario::parse(Source {
             file: "spread",
