@@ -24,7 +24,12 @@ use parts::division::Division;
 #[cfg(test)]
 mod tests;
 
-/// Runs a simulation on this many threads, if it can be [divided](parts::division::Division::of), with the same outcome as [`run`]. The observer is called on this thread, but not [`counted`](Observer::counted).
+/// Runs a simulation on this many threads if it can be divided, and otherwise as [`run`] does. The outcome is that of `run`. It
+/// can be divided if it has 300 flows or more, each with a delay of its own, and no taps, no elements on the way back and no
+/// states of connections to be noted.
+///
+/// The observer is called on this thread. [`counted`](Observer::counted) is not called in a simulation that is divided. That
+/// too many packets are under way is found between windows of milliseconds, and so maybe later than by `run`.
 ///
 /// # Errors
 /// As [`run`].

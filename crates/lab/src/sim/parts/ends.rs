@@ -45,6 +45,8 @@ pub struct Ends<'a> {
     transit: [Transit; 2],
     wires: Arc<[Wire]>,
     total: u64,
+    /// More packets than are allowed were sent in a window. Nothing is simulated from then on.
+    flooded: bool,
 }
 
 impl<'a> Ends<'a> {
@@ -78,12 +80,16 @@ impl<'a> Ends<'a> {
             transit: [Transit::new(shift, 2), Transit::new(shift, 0)],
             wires: Arc::clone(&stages.wires),
             total: 0,
+            flooded: false,
         }
     }
 
     /// Simulates until this time, the end of a window, with the packets that reach clients in it. Returns the packets that
     /// reach the elements in the second window after it.
     pub fn run(&mut self, until: Nanos, arrivals: &Batch, spare: Batch) -> Batch {
+        if self.flooded {
+            return spare;
+        }
         let home = self.transit[1].take();
         let (mut arrived, mut returned, before) = (0, 0, self.total);
         loop {
@@ -94,8 +100,9 @@ impl<'a> Ends<'a> {
                 ..due
             };
             let key = arrival.min(back).min(due);
-            // All packets of a window are under way at its end: too many are an error then.
-            if key.at >= until || self.total - before > MOST_PACKETS as u64 {
+            // All packets that were sent in a window are under way at its end.
+            self.flooded = self.total - before > MOST_PACKETS as u64;
+            if key.at >= until || self.flooded {
                 break;
             }
             self.now = key.at;
@@ -245,8 +252,11 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Packets on their way from these flows.
+    /// Packets on their way from these flows, without those that the elements may have by now.
     pub fn held(&self) -> usize {
+        if self.flooded {
+            return MOST_PACKETS + 1;
+        }
         self.transit.iter().map(Transit::held).sum()
     }
 

@@ -227,9 +227,9 @@ impl<'a> Middle<'a> {
         }
     }
 
-    /// The largest number of packets that were held at once.
+    /// Packets that the elements hold.
     pub fn held(&self) -> usize {
-        self.packets.most()
+        self.packets.held()
     }
 
     /// The outcome of the elements, and what they did to each flow.

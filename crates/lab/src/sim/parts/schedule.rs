@@ -239,7 +239,7 @@ impl<'a> Schedule<'a> {
         let mut arrivals = arrivals.unwrap_or_default();
         let spare = lock(&self.to_middle[part]).empty.pop().unwrap_or_default();
         let sent = ends.run(self.until(window + 1), &arrivals, spare);
-        let held = ends.held() + sent.len();
+        let held = ends.held();
         lock(&self.to_middle[part]).full.push_back(sent);
         arrivals.clear();
         lock(&self.to_ends[part]).empty.push(arrivals);
