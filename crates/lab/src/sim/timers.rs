@@ -49,7 +49,7 @@ impl Ties {
     }
 }
 
-/// Flows of plans that may be divided.
+/// Flows from which on plans may be divided. With so few, two cores are 1.2 to 1.9 times as fast as one, with thousands more.
 pub const MANY_FLOWS: usize = 300;
 
 /// The place of an action in a simulation with [`Ties::Timed`].

@@ -26,7 +26,7 @@ impl Division {
     /// packets: those of servers reach the first element after half of the flow's round trip, and elements never depend on
     /// what clients do with the packets at once. So it can be divided if
     ///
-    /// - it has many flows, for otherwise it does not pay (and fewer flows have another [order](crate::sim::timers::Ties)),
+    /// - it has [many flows](MANY_FLOWS): smaller plans have kept the order that they had ([`Ties`](crate::sim::timers::Ties)),
     /// - each flow has a delay of its own, of 524 µs or more, and the delays do not differ too much,
     /// - no flow has elements on its way back: there, what clients send would come at once,
     /// - it has no taps, whose packets would have to be shown in order,
