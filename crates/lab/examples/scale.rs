@@ -1,7 +1,9 @@
 //! How fast the lab is, by the number of flows that share a link: `cargo run --release -p tidegate-lab --example scale`.
-//! Numbers of flows, and a congestion control, may follow (`scale 10 1000 bbr`).
+//! Numbers of flows, and a congestion control, may follow (`scale 10 1000 bbr`), and a number of threads (`threads=1`); otherwise all cores are
+//! used.
 
 use std::error::Error;
+use std::num::NonZero;
 use std::time::Instant;
 
 use tidegate_lab::experiment::{Settings, simulate};
@@ -22,7 +24,12 @@ fn scenario(flows: u64, cc: &str) -> String {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut numbers, mut cc) = (Vec::new(), "cubic".to_owned());
+    let mut jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
     for word in std::env::args().skip(1) {
+        if let Some(threads) = word.strip_prefix("threads=") {
+            jobs = threads.parse()?;
+            continue;
+        }
         match word.parse() {
             Ok(number) => numbers.push(number),
             Err(_) => cc = word,
@@ -45,7 +52,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         for group in scenario.groups(run)? {
             let begun = Instant::now();
-            let done = simulate(&group.plan, "", Settings::default())?;
+            let settings = Settings {
+                jobs,
+                ..Settings::default()
+            };
+            let done = simulate(&group.plan, "", settings)?;
             let seconds = begun.elapsed().as_secs_f64();
             let packets = done.map_or(0, |(outcome, _)| outcome.packets) as f64;
             println!(

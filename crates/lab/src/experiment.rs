@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How a scenario is run.
 #[derive(Clone, Copy, Default)]
 pub struct Settings<'a> {
-    /// Simulations at a time: at least 1, at most [`MAX_JOBS`]. With 1 no thread is started, so
+    /// Threads: at least 1, at most [`MAX_JOBS`]. As many simulations run at a time. If there are fewer of them, the threads
+    /// that are left over help with [large ones](crate::run_on), unless they are [looked](Self::look) at. With 1 no thread is started, so
     /// that it also works without threads (WebAssembly).
     pub jobs: usize,
     /// Opens captures; without it, taps are left out.
@@ -118,6 +119,11 @@ pub fn run<E: From<ExperimentError>>(
     mut each: impl FnMut(Finished) -> Result<(), E>,
 ) -> Result<(), E> {
     let jobs = jobs(scenario, settings.captures.is_some());
+    let (workers, threads, jobs) = spread(scenario, settings.jobs.clamp(1, MAX_JOBS), jobs);
+    let settings = Settings {
+        jobs: threads,
+        ..settings
+    };
     let failed = AtomicBool::new(false);
     let stopped = || settings.stopped() || failed.load(Ordering::Relaxed);
     let run = |job: Result<Job, ExperimentError>| {
@@ -128,7 +134,6 @@ pub fn run<E: From<ExperimentError>>(
         Ok(None) => Ok(()),
         Err(error) => Err(E::from(error)),
     };
-    let workers = settings.jobs.clamp(1, MAX_JOBS);
     if workers == 1 {
         return jobs
             .take_while(|_| !stopped())
@@ -185,11 +190,26 @@ pub fn run<E: From<ExperimentError>>(
     })
 }
 
-/// All simulations, made as they are needed.
-fn jobs(
+/// A simulation, or why there is none.
+type Made = Result<Job, ExperimentError>;
+
+/// How many simulations run at a time on these threads, and on how many threads each.
+fn spread<'a>(
     scenario: &Scenario,
-    taps: bool,
-) -> impl Iterator<Item = Result<Job, ExperimentError>> + Send {
+    threads: usize,
+    jobs: impl Iterator<Item = Made> + Send + 'a,
+) -> (usize, usize, Box<dyn Iterator<Item = Made> + Send + 'a>) {
+    // Only few are made before it is their turn.
+    if scenario.points() * scenario.seeds().len() >= threads {
+        return (threads, 1, Box::new(jobs));
+    }
+    let jobs: Vec<_> = jobs.collect();
+    let workers = jobs.len().clamp(1, threads);
+    (workers, threads / workers, Box::new(jobs.into_iter()))
+}
+
+/// All simulations, made as they are needed.
+fn jobs(scenario: &Scenario, taps: bool) -> impl Iterator<Item = Made> + Send {
     let runs = (0..scenario.points())
         .flat_map(|point| scenario.seeds().iter().map(move |&seed| (point, seed)));
     runs.flat_map(move |(point, seed)| {
@@ -274,7 +294,7 @@ fn finish(
     }))
 }
 
-/// Runs a plan to its end, and returns its outcome and the names of its captures, which are those
+/// Runs a plan to its end, on as many threads as `settings` has jobs if it is [large](crate::run_on), and returns its outcome and the names of its captures, which are those
 /// of [`Plan::captures`]; `None` if it was stopped before.
 ///
 /// # Errors
@@ -303,7 +323,11 @@ fn watched(
         passed: 0,
         recorder: recorder.transpose()?,
     };
-    let outcome = match crate::run(plan, &mut watch) {
+    let ended = match look {
+        Some(_) => crate::run(plan, &mut watch),
+        None => crate::run_on(plan, &mut watch, settings.jobs),
+    };
+    let outcome = match ended {
         Err(RunError::Interrupted) => return Ok(None),
         outcome => outcome?,
     };

@@ -25,7 +25,7 @@ mod traffic;
 
 pub use error::RunError;
 pub use observer::{Observer, SoFar, TappedPacket};
-pub use sim::{check, run};
+pub use sim::{check, run, run_on};
 pub use tidegate_limiter::Nanos;
 pub use tidegate_limiter::pacing::playback;
 

@@ -180,6 +180,11 @@ impl Packets {
         self.slots.len()
     }
 
+    /// The number of packets that are under way now.
+    pub fn held(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// Forgets a packet that has arrived or was dropped.
     #[inline]
     pub fn free(&mut self, id: PacketId) {

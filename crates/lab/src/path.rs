@@ -15,7 +15,7 @@ use crate::outcome::{ElementOutcome, Sample};
 use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::Plan;
 use crate::sim::stages::{Routes, Stage, Stages};
-use crate::sim::timers::Timers;
+use crate::sim::timers::{Ties, Timers};
 use crate::tcp::Segment;
 
 /// A packet that enters the path.
@@ -107,7 +107,7 @@ impl Path {
             wires,
         } = Stages::new(plan)?;
         Ok(Self {
-            timers: Timers::new(stages.len()),
+            timers: Timers::new(stages.len(), Ties::Counted),
             stages,
             dropped: vec![[0; 2]; plan.flows.len()],
             routes,
@@ -298,7 +298,7 @@ impl Path {
 
     fn set_stage(&mut self, now: Nanos, stage: usize) {
         if let Some(at) = self.stages[stage].element.next_timeout() {
-            self.timers.at_latest(stage, at.max(now));
+            self.timers.at_latest(stage, at.max(now), now);
         }
     }
 }

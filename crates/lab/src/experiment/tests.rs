@@ -3,6 +3,7 @@ use std::io;
 use super::*;
 use crate::MILLISECOND;
 use crate::capture::{CaptureWriter, InMemory};
+use crate::scenario::Source;
 
 const SWEEP: &str = r#"
     duration = "300ms"
@@ -239,4 +240,26 @@ fn what_a_higher_priority_leaves_is_used() {
         Ok(())
     })
     .expect("runs");
+}
+
+#[test]
+fn threads_that_are_left_over_help_with_large_simulations() {
+    let spread = |points: &str, seeds: &str, threads| {
+        let text = format!(
+            "duration = '1s'\n[[element]]\nname = 'l'\nkind = 'link'\nrate = '1mbit'\n[[flow]]\nname = 'f'\nrtt = '9ms'\npath = ['l']\n[sweep]\nseeds = {seeds}\nf.mss = {points}\n"
+        );
+        let scenario = Scenario::parse(Source {
+            file: "spread",
+            text: &text,
+            settings: &[],
+        });
+        let scenario = scenario.unwrap();
+        let (workers, each, jobs) = super::spread(&scenario, threads, jobs(&scenario, false));
+        (workers, each, jobs.count())
+    };
+    assert_eq!(spread("[1000]", "1", 1), (1, 1, 1));
+    assert_eq!(spread("[1000]", "1", 8), (1, 8, 1));
+    assert_eq!(spread("[1000, 1100]", "1", 8), (2, 4, 2));
+    assert_eq!(spread("[1000, 1100]", "3", 8), (6, 1, 6));
+    assert_eq!(spread("[1000, 1100]", "3", 2), (2, 1, 6));
 }

@@ -9,42 +9,33 @@ use std::sync::Arc;
 use tidegate_limiter::Nanos;
 
 use super::check::{MOST_STATES, check};
-use super::endpoint::{Endpoints, Sent, Side};
+use super::endpoint::{Sent, Side};
+use super::flow::{ACTORS, Flow, aggregates};
 use super::stages::{Routes, Stage, Stages};
-use super::timers::Timers;
+use super::timers::{Ties, Timers};
 use crate::element::Element;
 use crate::observer::{Observer, SoFar, TappedPacket};
-use crate::outcome::{AggregateOutcome, FlowOutcome, Outcome, Sample, State, drop_step};
+use crate::outcome::{Outcome, Sample, State, drop_step};
 use crate::packet::wire::Wire;
 use crate::packet::{PacketId, Packets};
 use crate::plan::{Noting, Plan};
-use crate::record::{ElementRecord, FlowEnds, FlowRecord, Windows};
+use crate::record::ElementRecord;
 use crate::{RunError, SECOND};
 
-/// Actors of a flow: its server, its client, its application.
-const ACTORS: usize = 3;
 /// Actions between two calls of the observer: less than a millisecond of real time.
 const WATCH: u32 = 1 << 10;
 
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
-const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
+pub(super) const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
-/// A running flow. What its packets need is in its first lines of the processor's cache.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Flow {
-    ends: Endpoints,
-    aggregate: u32,
-    /// Hash of the addresses and ports of the connection that sent last.
-    hash: u32,
-    /// Number of that connection; none has the largest.
-    connection: u32,
-    /// Next IPv4 identification of the server and of the client.
-    idents: [u16; 2],
-    /// Where the ways of its packets begin, forward and back.
-    begins: [u32; 2],
-    dscp: u8,
-    record: FlowRecord,
+/// Whether so many packets may be under way.
+pub(super) fn check_packets(packets: usize) -> Result<(), RunError> {
+    if packets <= MOST_PACKETS {
+        return Ok(());
+    }
+    Err(RunError::plan(format!(
+        "more than {MOST_PACKETS} packets are on their way at once: lower rates, delays or queues"
+    )))
 }
 
 /// A simulation in progress.
@@ -61,7 +52,6 @@ pub struct Engine<'a> {
     stages: Vec<Stage>,
     routes: Routes,
     flows: Vec<Flow>,
-    aggregates: Vec<Windows>,
     /// The length of the steps in which dropped packets are counted.
     drop_step: Nanos,
     wires: Arc<[Wire]>,
@@ -76,35 +66,31 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// If the plan cannot be run.
     pub fn new(plan: &'a Plan) -> Result<Self, RunError> {
+        Self::with(plan, Ties::of(plan))
+    }
+
+    /// A simulation at time 0, with this order of what is at the same time.
+    ///
+    /// # Errors
+    /// If the plan cannot be run.
+    pub fn with(plan: &'a Plan, ties: Ties) -> Result<Self, RunError> {
         check(plan)?;
         let Stages {
             stages,
             routes,
             wires,
         } = Stages::new(plan)?;
-        let mut flows = Vec::new();
+        let flows = (0..plan.flows.len()).map(|index| Flow::new(plan, index, &routes));
+        let flows: Vec<_> = flows.collect();
+        let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 2, ties);
         for (index, flow) in plan.flows.iter().enumerate() {
-            flows.push(Flow {
-                aggregate: flow.aggregate as u32,
-                hash: 0,
-                connection: u32::MAX,
-                idents: [0; 2],
-                begins: routes.begins(index).unwrap_or_default(),
-                dscp: flow.dscp,
-                ends: Endpoints::new(plan, index),
-                record: FlowRecord::new(plan),
-            });
-        }
-        let windows = Windows::new(plan);
-        let mut timers = Timers::new(stages.len() + flows.len() * ACTORS + 2);
-        for (index, flow) in plan.flows.iter().enumerate() {
-            timers.at_latest(stages.len() + index * ACTORS + 2, flow.start);
+            timers.at_latest(stages.len() + index * ACTORS + 2, flow.start, 0);
         }
         if plan.sample.is_some() {
-            timers.at_latest(stages.len() + flows.len() * ACTORS, 0);
+            timers.at_latest(stages.len() + flows.len() * ACTORS, 0, 0);
         }
         if let Some(Noting::Every(_)) = plan.connections {
-            timers.at_latest(stages.len() + flows.len() * ACTORS + 1, 0);
+            timers.at_latest(stages.len() + flows.len() * ACTORS + 1, 0, 0);
         }
         Ok(Self {
             plan,
@@ -115,7 +101,6 @@ impl<'a> Engine<'a> {
             stages,
             routes,
             flows,
-            aggregates: vec![windows; plan.aggregates.len()],
             drop_step: drop_step(plan.duration),
             wires,
             total: 0,
@@ -146,12 +131,7 @@ impl<'a> Engine<'a> {
                     return Err(RunError::Interrupted);
                 }
                 observer.counted(self);
-                if self.packets.most() > MOST_PACKETS {
-                    return Err(RunError::plan(format!(
-                        "more than {MOST_PACKETS} packets are on their way at once: lower rates, \
-                         delays or queues"
-                    )));
-                }
+                check_packets(self.packets.most())?;
                 if self.states > MOST_STATES {
                     return Err(RunError::plan(format!(
                         "connections changed more than {MOST_STATES} times until {} s: note them at intervals, \
@@ -262,7 +242,7 @@ impl<'a> Engine<'a> {
     #[inline]
     fn set_stage(&mut self, stage: usize) {
         if let Some(at) = self.stages[stage].element.next_timeout() {
-            self.timers.at_latest(stage, at.max(self.now));
+            self.timers.at_latest(stage, at.max(self.now), self.now);
         }
     }
 
@@ -270,26 +250,7 @@ impl<'a> Engine<'a> {
     fn arrive(&mut self, id: PacketId) {
         let packet = self.packets.get(id);
         let index = packet.flow as usize;
-        let flow = &mut self.flows[index];
-        if packet.forward {
-            flow.record.windows.add(self.now, packet.bytes);
-            self.aggregates[flow.aggregate as usize].add(self.now, packet.bytes);
-            if packet.is_data() {
-                flow.record.arrived += 1;
-                flow.record.last = self.now;
-            }
-        }
-        let side = if packet.forward {
-            Side::Client
-        } else {
-            Side::Server
-        };
-        let (connection, segment) = (packet.connection, &packet.segment);
-        let held = flow.ends.holds(connection);
-        if held {
-            flow.ends
-                .on_segment(self.now, (side, connection), segment, &mut flow.record);
-        }
+        let (held, side) = self.flows[index].arrive(self.now, packet);
         self.packets.free(id);
         if held {
             self.transmit(index, side);
@@ -320,7 +281,7 @@ impl<'a> Engine<'a> {
     fn set_application(&mut self, flow: usize) {
         if let Some(at) = self.flows[flow].ends.next_application() {
             let actor = self.stages.len() + flow * ACTORS + 2;
-            self.timers.at_latest(actor, at.max(self.now));
+            self.timers.at_latest(actor, at.max(self.now), self.now);
         }
     }
 
@@ -364,7 +325,8 @@ impl<'a> Engine<'a> {
         }
         if let Some(Noting::Every(time)) = self.plan.connections {
             let actor = self.stages.len() + self.flows.len() * ACTORS + 1;
-            self.timers.at_latest(actor, self.now.saturating_add(time));
+            self.timers
+                .at_latest(actor, self.now.saturating_add(time), self.now);
         }
     }
 
@@ -372,31 +334,13 @@ impl<'a> Engine<'a> {
     fn set_end(&mut self, flow: usize, side: Side) {
         if let Some(at) = self.flows[flow].ends.next_timeout(side) {
             let actor = self.stages.len() + flow * ACTORS + side as usize;
-            self.timers.at_latest(actor, at.max(self.now));
+            self.timers.at_latest(actor, at.max(self.now), self.now);
         }
     }
 
     fn send(&mut self, index: usize, side: Side, sent: Sent, id: PacketId) {
-        let flow = &mut self.flows[index];
-        let bytes = sent.bytes;
-        if sent.connection != flow.connection {
-            flow.connection = sent.connection;
-            flow.hash = self.wires[index].connection(sent.connection).hash;
-        }
         let packet = self.packets.get_mut(id);
-        packet.begin(index as u32, side == Side::Server, bytes);
-        packet.place = flow.begins[side as usize];
-        packet.connection = sent.connection;
-        packet.hash = flow.hash;
-        packet.dscp = flow.dscp;
-        let ident = &mut flow.idents[side as usize];
-        packet.ident = *ident;
-        *ident = ident.wrapping_add(1);
-        if packet.is_data() {
-            flow.record.sent_packets += 1;
-            flow.record.sent_bytes += u64::from(bytes);
-            flow.record.retransmitted += u64::from(packet.segment.again);
-        }
+        self.flows[index].begin(packet, (index, side), sent, &self.wires);
         self.total += 1;
         self.sent.push_back(id);
     }
@@ -410,7 +354,7 @@ impl<'a> Engine<'a> {
         if let Some(sample) = self.plan.sample {
             let actor = self.stages.len() + self.flows.len() * ACTORS;
             self.timers
-                .at_latest(actor, self.now.saturating_add(sample));
+                .at_latest(actor, self.now.saturating_add(sample), self.now);
         }
     }
 
@@ -444,32 +388,11 @@ impl<'a> Engine<'a> {
             ..Outcome::default()
         };
         for (flow, plan) in self.flows.into_iter().zip(&self.plan.flows) {
-            let end = (!flow.ends.ended()).then_some(self.plan.duration);
-            let ends = FlowEnds {
-                end,
-                delivered: flow.ends.delivered(),
-                timeouts: flow.ends.timeouts(),
-            };
-            let (open, stream) = (flow.ends.open(), flow.ends.stream(self.plan.duration));
-            let adaptive = flow.ends.adaptive(self.plan.duration);
-            let record = flow.record.outcome(plan, ends);
-            outcome.flows.push(FlowOutcome {
-                open,
-                stream,
-                adaptive,
-                ..record
-            });
+            outcome.flows.push(flow.outcome(self.plan.duration, plan));
         }
-        for (windows, name) in self.aggregates.into_iter().zip(&self.plan.aggregates) {
-            outcome.aggregates.push(AggregateOutcome {
-                name: name.clone(),
-                windows: windows.into_bytes(),
-            });
-        }
+        outcome.aggregates = aggregates(self.plan, &outcome.flows);
         for (stage, plan) in self.stages.into_iter().zip(&self.plan.elements) {
-            let overhead = stage.element.overhead();
-            let record = stage.record.map_or_else(Default::default, |record| *record);
-            outcome.elements.push(record.outcome(&plan.name, overhead));
+            outcome.elements.push(stage.outcome(plan));
         }
         outcome
     }

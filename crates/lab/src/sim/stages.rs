@@ -8,9 +8,10 @@ use crate::RunError;
 use crate::element::Element;
 use crate::element::delay::Delay;
 use crate::element::limiter::below::{Below, Network};
+use crate::outcome::ElementOutcome;
 use crate::packet::Packet;
 use crate::packet::wire::Wire;
-use crate::plan::{FlowPlan, Plan};
+use crate::plan::{ElementPlan, FlowPlan, Plan};
 use crate::record::ElementRecord;
 use crate::sim::check;
 
@@ -21,6 +22,15 @@ pub struct Stage {
     pub element: Element,
     /// The delays of flows have none.
     pub record: Option<Box<ElementRecord>>,
+}
+
+impl Stage {
+    /// The outcome of an element of the plan.
+    pub fn outcome(self, plan: &ElementPlan) -> ElementOutcome {
+        let overhead = self.element.overhead();
+        let record = self.record.map_or_else(Default::default, |record| *record);
+        record.outcome(&plan.name, overhead)
+    }
 }
 
 // One line of the cache for each delay.

@@ -2,6 +2,7 @@ mod arbitrary;
 mod connections;
 mod custom;
 mod limiters;
+mod parts;
 mod today;
 
 use super::*;

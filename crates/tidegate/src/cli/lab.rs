@@ -69,7 +69,7 @@ pub struct Run {
     /// How long the scenario lasts, such as 30s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<String>,
-    /// Number of simulations at the same time [default: the number of cores]
+    /// Number of threads: as many simulations run at the same time; threads that are left over help with large ones [default: the number of cores]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<usize>,
     /// A folder for all results; it is created if necessary

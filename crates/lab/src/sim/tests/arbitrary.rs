@@ -336,7 +336,7 @@ fn streams() -> impl Strategy<Value = Traffic> {
 }
 
 prop_compose! {
-    fn plans()(
+    pub(super) fn plans()(
         seed in any::<u64>(),
         kinds in prop::collection::vec(elements(), 0..6),
     )(
