@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ._storage import File
 
-#: A task has about so many bytes at most, unless a capture has more. What is lost with a machine is a few seconds of work for each core.
+#: A task has about this many bytes at most, unless a capture has more. What is lost with a machine is a few seconds of work for each core.
 MOST_BYTES = 10**9
 #: A capture costs as much time as so many bytes, even if it is small.
 LEAST_BYTES = 100_000

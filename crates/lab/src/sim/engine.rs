@@ -28,7 +28,7 @@ const WATCH: u32 = 1 << 10;
 /// Most packets under way at once: a gigabyte, or 480 ms of 100 Gbit/s. Tests have a smaller bound.
 pub(super) const MOST_PACKETS: usize = if cfg!(test) { 1 << 17 } else { 4 << 20 };
 
-/// Whether so many packets may be under way.
+/// Whether this many packets may be under way.
 pub(super) fn check_packets(packets: usize) -> Result<(), RunError> {
     if packets <= MOST_PACKETS {
         return Ok(());
@@ -148,10 +148,10 @@ impl<'a> Engine<'a> {
     fn act(&mut self, actor: usize, observer: &mut dyn Observer) {
         if actor < self.stages.len() {
             while let Some(id) = self.stages[actor].element.poll(self.now, &mut self.packets) {
-                self.count_drops(actor);
+                self.count_harm(actor);
                 self.follow(id, observer);
             }
-            self.count_drops(actor);
+            self.count_harm(actor);
             self.set_stage(actor);
             self.fetch_behind(actor);
             return;
@@ -182,13 +182,7 @@ impl<'a> Engine<'a> {
                 return;
             };
             packet.place += 1;
-            let bytes = packet.bytes;
-            let before = (packet.dscp, packet.segment.ecn);
             let stage = &mut self.stages[index];
-            if let Some(record) = &mut stage.record {
-                record.packets += 1;
-                record.bytes += u64::from(bytes);
-            }
             if let Element::Tap(tap) = &mut stage.element {
                 let (frame, length) = tap.frame(packet);
                 observer.packet(&TappedPacket {
@@ -197,46 +191,23 @@ impl<'a> Engine<'a> {
                     frame,
                     length,
                 });
+                stage.count(packet.bytes);
                 continue;
             }
-            let passed = stage.element.offer(self.now, id, &mut self.packets);
-            self.count_drops(index);
-            if passed.is_none() {
+            let flows = &mut self.flows;
+            let harm = |flow: usize, harm| flows[flow].harm(harm);
+            if !stage.offer(self.now, id, &mut self.packets, self.drop_step, harm) {
                 self.set_stage(index);
                 return;
-            }
-            let packet = self.packets.get(id);
-            if (packet.dscp, packet.segment.ecn) != before {
-                if let Some(record) = &mut self.stages[index].record {
-                    record.marked += 1;
-                }
-                let is_ce = packet.segment.ecn != before.1 && packet.is_data();
-                self.flows[packet.flow as usize].record.marked += u64::from(is_ce);
             }
         }
     }
 
-    /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     #[inline]
-    fn count_drops(&mut self, stage: usize) {
-        // Delays neither mark nor drop.
-        let Some(record) = &mut self.stages[stage].record else {
-            return;
-        };
-        while let Some(id) = self.packets.next_marked() {
-            let packet = self.packets.get(id);
-            record.marked += 1;
-            self.flows[packet.flow as usize].record.marked += u64::from(packet.is_data());
-        }
-        while let Some(id) = self.packets.next_dropped() {
-            let packet = self.packets.get(id);
-            let step = (self.now / self.drop_step) as usize;
-            record.drop_packet(step, packet.bytes);
-            if packet.is_data() {
-                self.flows[packet.flow as usize].record.dropped += 1;
-            }
-            self.packets.free(id);
-        }
+    fn count_harm(&mut self, stage: usize) {
+        let flows = &mut self.flows;
+        let harm = |flow: usize, harm| flows[flow].harm(harm);
+        self.stages[stage].count_harm(self.now, &mut self.packets, self.drop_step, harm);
     }
 
     #[inline]
@@ -347,9 +318,7 @@ impl<'a> Engine<'a> {
 
     fn sample(&mut self) {
         for stage in &mut self.stages {
-            if let Some(record) = &mut stage.record {
-                record.samples.extend(stage.element.sample(self.now));
-            }
+            stage.sample(self.now);
         }
         if let Some(sample) = self.plan.sample {
             let actor = self.stages.len() + self.flows.len() * ACTORS;

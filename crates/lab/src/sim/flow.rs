@@ -1,7 +1,7 @@
 //! A running flow: its ends, and what is counted of it.
 
 use super::endpoint::{Endpoints, Sent, Side};
-use super::stages::Routes;
+use super::stages::{Harm, Routes};
 use crate::Nanos;
 use crate::outcome::{AggregateOutcome, FlowOutcome};
 use crate::packet::Packet;
@@ -94,6 +94,15 @@ impl Flow {
             self.record.sent_packets += 1;
             self.record.sent_bytes += u64::from(bytes);
             self.record.retransmitted += u64::from(packet.segment.again);
+        }
+    }
+
+    /// An element dropped or marked one of its packets.
+    #[inline]
+    pub fn harm(&mut self, harm: Harm) {
+        match harm {
+            Harm::Dropped => self.record.dropped += 1,
+            Harm::Marked => self.record.marked += 1,
         }
     }
 

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::RunError;
 use crate::element::Element;
 use crate::element::delay::Delay;
 use crate::element::limiter::below::{Below, Network};
 use crate::outcome::ElementOutcome;
-use crate::packet::Packet;
 use crate::packet::wire::Wire;
+use crate::packet::{Packet, PacketId, Packets};
 use crate::plan::{ElementPlan, FlowPlan, Plan};
 use crate::record::ElementRecord;
 use crate::sim::check;
+use crate::{Nanos, RunError};
 
 /// An element with its counts. It fits into one line of the processor's cache, for each flow may have two delays.
 #[derive(Debug)]
@@ -24,7 +24,92 @@ pub struct Stage {
     pub record: Option<Box<ElementRecord>>,
 }
 
+/// What an element did to a packet with payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    Dropped,
+    /// Marked with CE.
+    Marked,
+}
+
 impl Stage {
+    /// Counts a packet that comes to the element.
+    #[inline]
+    pub fn count(&mut self, bytes: u32) {
+        if let Some(record) = &mut self.record {
+            record.packets += 1;
+            record.bytes += u64::from(bytes);
+        }
+    }
+
+    /// Offers a packet to the element, and counts what follows. Returns whether the packet passed at once. `harm` hears of packets by the
+    /// number of their flow.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        packets: &mut Packets,
+        drop_step: Nanos,
+        mut harm: impl FnMut(usize, Harm),
+    ) -> bool {
+        let packet = packets.get(id);
+        let (bytes, before) = (packet.bytes, (packet.dscp, packet.segment.ecn));
+        self.count(bytes);
+        let passed = self.element.offer(now, id, packets).is_some();
+        self.count_harm(now, packets, drop_step, &mut harm);
+        if !passed {
+            return false;
+        }
+        let packet = packets.get(id);
+        if (packet.dscp, packet.segment.ecn) != before {
+            if let Some(record) = &mut self.record {
+                record.marked += 1;
+            }
+            if packet.segment.ecn != before.1 && packet.is_data() {
+                harm(packet.flow as usize, Harm::Marked);
+            }
+        }
+        true
+    }
+
+    /// Counts the packets that the element has just marked in its queue, and counts and forgets those that it has dropped.
+    #[inline]
+    pub fn count_harm(
+        &mut self,
+        now: Nanos,
+        packets: &mut Packets,
+        drop_step: Nanos,
+        mut harm: impl FnMut(usize, Harm),
+    ) {
+        // Delays neither mark nor drop.
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        while let Some(id) = packets.next_marked() {
+            let packet = packets.get(id);
+            record.marked += 1;
+            if packet.is_data() {
+                harm(packet.flow as usize, Harm::Marked);
+            }
+        }
+        while let Some(id) = packets.next_dropped() {
+            let packet = packets.get(id);
+            record.drop_packet((now / drop_step) as usize, packet.bytes);
+            if packet.is_data() {
+                harm(packet.flow as usize, Harm::Dropped);
+            }
+            packets.free(id);
+        }
+    }
+
+    /// Notes how full the element is.
+    pub fn sample(&mut self, now: Nanos) {
+        if let Some(record) = &mut self.record {
+            record.samples.extend(self.element.sample(now));
+        }
+    }
+
     /// The outcome of an element of the plan.
     pub fn outcome(self, plan: &ElementPlan) -> ElementOutcome {
         let overhead = self.element.overhead();

@@ -7,7 +7,7 @@ use crate::outcome::{ElementOutcome, drop_step};
 use crate::packet::{PacketId, Packets};
 use crate::plan::Plan;
 use crate::sim::flow::ACTORS;
-use crate::sim::stages::{Routes, Stage, Stages};
+use crate::sim::stages::{Harm, Routes, Stage, Stages};
 use crate::sim::timers::{Key, Ties, Timers};
 
 /// The number of a batch is in the upper bits of a place among all batches.
@@ -19,9 +19,19 @@ const AHEAD: usize = 6;
 
 /// Packets with payload of a flow that were dropped, and marked.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Harm {
+pub struct Harmed {
     pub dropped: u64,
     pub marked: u64,
+}
+
+impl Harmed {
+    #[inline]
+    fn add(&mut self, harm: Harm) {
+        match harm {
+            Harm::Dropped => self.dropped += 1,
+            Harm::Marked => self.marked += 1,
+        }
+    }
 }
 
 /// The elements at work.
@@ -36,7 +46,7 @@ pub struct Middle<'a> {
     stages: Vec<Stage>,
     routes: Routes,
     drop_step: Nanos,
-    harm: Vec<Harm>,
+    harm: Vec<Harmed>,
     /// Flows in each part.
     share: usize,
     /// The packets that arrive in a window, from all parts.
@@ -44,7 +54,7 @@ pub struct Middle<'a> {
 }
 
 impl<'a> Middle<'a> {
-    /// The elements of a plan at time 0, and so many flows in each other part.
+    /// The elements of a plan at time 0, and this many flows in each other part.
     pub fn new(plan: &'a Plan, stages: Stages, share: usize) -> Self {
         let Stages {
             mut stages, routes, ..
@@ -66,7 +76,7 @@ impl<'a> Middle<'a> {
             stages,
             routes,
             drop_step: drop_step(plan.duration),
-            harm: vec![Harm::default(); plan.flows.len()],
+            harm: vec![Harmed::default(); plan.flows.len()],
             share,
             incoming: Vec::new(),
         }
@@ -135,10 +145,10 @@ impl<'a> Middle<'a> {
         }
         let now = self.now.at;
         while let Some(id) = self.stages[actor].element.poll(now, &mut self.packets) {
-            self.count_drops(actor);
+            self.count_harm(actor);
             self.follow(id, to);
         }
-        self.count_drops(actor);
+        self.count_harm(actor);
         self.set_stage(actor);
         let element = &self.stages[actor].element;
         for id in [element.next(), element.after_next()].into_iter().flatten() {
@@ -161,48 +171,20 @@ impl<'a> Middle<'a> {
                 return;
             };
             packet.place += 1;
-            let bytes = packet.bytes;
-            let before = (packet.dscp, packet.segment.ecn);
-            let stage = &mut self.stages[index];
-            if let Some(record) = &mut stage.record {
-                record.packets += 1;
-                record.bytes += u64::from(bytes);
-            }
-            let passed = stage.element.offer(self.now.at, id, &mut self.packets);
-            self.count_drops(index);
-            if passed.is_none() {
+            let (now, flows) = (self.now.at, &mut self.harm);
+            let harm = |flow: usize, harm| flows[flow].add(harm);
+            if !self.stages[index].offer(now, id, &mut self.packets, self.drop_step, harm) {
                 self.set_stage(index);
                 return;
-            }
-            let packet = self.packets.get(id);
-            if (packet.dscp, packet.segment.ecn) != before {
-                if let Some(record) = &mut self.stages[index].record {
-                    record.marked += 1;
-                }
-                let is_ce = packet.segment.ecn != before.1 && packet.is_data();
-                self.harm[packet.flow as usize].marked += u64::from(is_ce);
             }
         }
     }
 
-    /// Counts the packets that a stage has just marked in its queue, and counts and forgets those that it has dropped.
     #[inline]
-    fn count_drops(&mut self, stage: usize) {
-        let Some(record) = &mut self.stages[stage].record else {
-            return;
-        };
-        while let Some(id) = self.packets.next_marked() {
-            let packet = self.packets.get(id);
-            record.marked += 1;
-            self.harm[packet.flow as usize].marked += u64::from(packet.is_data());
-        }
-        while let Some(id) = self.packets.next_dropped() {
-            let packet = self.packets.get(id);
-            let step = (self.now.at / self.drop_step) as usize;
-            record.drop_packet(step, packet.bytes);
-            self.harm[packet.flow as usize].dropped += u64::from(packet.is_data());
-            self.packets.free(id);
-        }
+    fn count_harm(&mut self, stage: usize) {
+        let (now, flows) = (self.now.at, &mut self.harm);
+        let harm = |flow: usize, harm| flows[flow].add(harm);
+        self.stages[stage].count_harm(now, &mut self.packets, self.drop_step, harm);
     }
 
     #[inline]
@@ -216,9 +198,7 @@ impl<'a> Middle<'a> {
     fn sample(&mut self) {
         let now = self.now.at;
         for stage in &mut self.stages {
-            if let Some(record) = &mut stage.record {
-                record.samples.extend(stage.element.sample(now));
-            }
+            stage.sample(now);
         }
         if let Some(sample) = self.plan.sample {
             let actor = self.stages.len();
@@ -233,7 +213,7 @@ impl<'a> Middle<'a> {
     }
 
     /// The outcome of the elements, and what they did to each flow.
-    pub fn finish(self) -> (Vec<ElementOutcome>, Vec<Harm>) {
+    pub fn finish(self) -> (Vec<ElementOutcome>, Vec<Harmed>) {
         let stages = self.stages.into_iter().zip(&self.plan.elements);
         let outcomes = stages.map(|(stage, plan)| stage.outcome(plan));
         (outcomes.collect(), self.harm)

@@ -41,7 +41,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// So many threads, and enough parts for them.
+    /// This many threads, and enough parts for them.
     pub fn new(threads: usize) -> Self {
         let threads = threads.clamp(1, MOST_PARTS / PARTS);
         let parts = if threads == 1 { 1 } else { threads * PARTS };

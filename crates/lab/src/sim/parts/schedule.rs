@@ -58,7 +58,7 @@ impl Progress {
         Some(Task::Ends(part, *done))
     }
 
-    /// Notes that a task is done, with so many packets under way in its part.
+    /// Notes that a task is done, with the number of packets under way in its part.
     fn done(&mut self, task: Task, held: usize) {
         match task {
             Task::Middle(window) => {
@@ -195,7 +195,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// When so many windows end.
+    /// When this many windows end.
     fn until(&self, windows: u64) -> Nanos {
         self.duration.min(windows << self.shift)
     }
