@@ -13,6 +13,8 @@ const NEAR_ON_SLOW_LINES: Nanos = 60_000_000;
 const NEIGHBOURS: usize = 4;
 /// See [`Delay::is_higher_at_losses`].
 const HIGHER: f64 = 1.5;
+/// See [`Delay::is_highest_at_losses`]: by chance one episode of losses in thirty is there.
+const HIGHEST: f64 = 0.97;
 /// See [`Delay::waited_at_losses`]: seconds, and a multiple of the noise. Beside losses of policers on noisy paths packets
 /// waited for up to 7 times the noise (studies/verdict).
 const WAITED: f64 = 0.005;
@@ -159,6 +161,11 @@ impl Delay {
     pub fn is_higher_at_losses(&self) -> bool {
         let known = self.near.zip(self.median);
         known.is_some_and(|(near, median)| near.median > HIGHER * median)
+    }
+
+    /// Whether hardly a packet waited as long as those beside losses, as where a queue fills once and drops.
+    pub fn is_highest_at_losses(&self) -> bool {
+        self.rank.is_some_and(|rank| rank.mean > HIGHEST)
     }
 
     /// Whether packets beside three quarters of the losses waited for longer than the path's noise explains, as
@@ -340,6 +347,8 @@ const BURST_DELAY: f64 = 0.2;
 /// … and were not faster than the path's round-trip time by more than this, which would be a queue's that always
 /// stood while this transfer went …
 const FASTER: f64 = 0.5;
+/// … and nearly all by less than this: where a window meets a queue at once, each of its packets waits longer than the one before. That is a [round](Knee::Round) knee …
+const LATE_IN_BURST: f64 = 0.3;
 /// … and packets in the fuller half of the queue by more than this.
 const QUEUE_DELAY: f64 = 0.4;
 /// A smaller allowance, in bytes, is none.
@@ -347,17 +356,25 @@ const LEAST_ALLOWANCE: f64 = 50e3;
 /// Packets of each kind that it takes.
 const KNEE_PACKETS: usize = 10;
 
-/// Whether the fitted bucket is a burst allowance with a queue behind it, as burst-tolerant shapers
-/// have [Flach16 §5.1.2]: nothing is delayed while the allowance lasts, then the queue fills.
+/// How packets waited while the first part of a fitted bucket lasted, where those after it waited in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knee {
+    /// Nothing was delayed: it is a burst allowance with a queue behind it, as burst-tolerant shapers have [Flach16 §5.1.2].
+    Sharp,
+    /// Half of them hardly waited, but the last ones did: all of it is a queue.
+    Round,
+}
+
+/// Finds the knee of a fitted bucket.
 ///
 /// `delay` is what packets beside losses waited, in seconds: the time that the full queue takes to
 /// drain.
-pub fn has_burst_allowance<'a>(
+pub fn knee<'a>(
     samples: impl Iterator<Item = (f64, &'a Arrival)>,
     fit: &Fit,
     base: f64,
     delay: f64,
-) -> bool {
+) -> Option<Knee> {
     let queue = delay * fit.bucket.rate;
     let allowance = fit.bucket.depth - queue;
     let (mut in_burst, mut in_queue) = (Vec::new(), Vec::new());
@@ -371,10 +388,12 @@ pub fn has_burst_allowance<'a>(
             in_queue.push(rtt - base);
         }
     }
-    allowance >= LEAST_ALLOWANCE
+    let bends = allowance >= LEAST_ALLOWANCE
         && in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
         && (-FASTER * delay..BURST_DELAY * delay).contains(&quantile(&mut in_burst, 0.5))
-        && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay
+        && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay;
+    let sharp = quantile(&mut in_burst, 0.9) < LATE_IN_BURST * delay;
+    bends.then_some(if sharp { Knee::Sharp } else { Knee::Round })
 }
 
 /// Medians of packets with similar backlog.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
-use super::delay::{self, Delay, Slope, has_burst_allowance};
+use super::delay::{self, Delay, Knee, Slope};
 use super::fit::Fit;
 use super::interval::Interval;
 use super::managed::Managed;
@@ -365,9 +365,10 @@ impl<'a> Search<'a> {
         let rises = slope.is_some_and(Slope::is_queue) && !subject.is_exactly_flat();
         let level = slope.is_some_and(Slope::is_level);
         let at_losses = delay.at_losses().unwrap_or(0.0);
-        let bursts = at_losses > SHORT_DELAY
-            && (HARDLY..MOST_QUEUE).contains(&filled)
-            && has_burst_allowance(scope.arrivals_and_levels(), &fit, delay.base, at_losses);
+        let knee = (at_losses > SHORT_DELAY && (HARDLY..MOST_QUEUE).contains(&filled))
+            .then(|| delay::knee(scope.arrivals_and_levels(), &fit, delay.base, at_losses))
+            .flatten();
+        let bursts = knee == Some(Knee::Sharp);
         let drains = fit.bucket.depth / fit.bucket.rate;
         let in_noise = delay.near.is_some() && at_losses < NOISY * jitter && !rises;
         let known = delay.is_known_at_losses() || level;
@@ -394,6 +395,7 @@ impl<'a> Search<'a> {
         });
         let scattered = scatters
             && jitter >= packet
+            && !delay.is_highest_at_losses()
             && explained > WELL_EXPLAINED
             && at_losses < NEARLY_FULL * drains
             && delay
@@ -401,6 +403,8 @@ impl<'a> Search<'a> {
                 .is_some_and(|near| near.peaks[1] < MOST_FULL * drains);
         let mechanism = if bursts {
             Mechanism::BurstShaper
+        } else if knee == Some(Knee::Round) {
+            Mechanism::Queue
         } else if (empty
             || missing
             || scattered

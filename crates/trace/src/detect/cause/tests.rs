@@ -269,6 +269,36 @@ fn a_short_queue_behind_a_burst_is_no_policer_on_a_noisy_path() {
     }
 }
 
+/// After a pause a whole window meets a line of 50 Mbit/s at once, and exceeds its queue. Acknowledgements let half as much follow. One such
+/// episode does not tell the rate, so a bucket that fits may hold far more than what waited.
+#[test]
+fn a_queue_that_fills_once_is_no_policer() {
+    let line = bucket(50.0, 500e3);
+    let (path, spacing) = (58 * MILLISECOND, MILLISECOND / 4);
+    let window = (0..350).map(|i| i * 1_000);
+    let then = (0..86).map(|i| path + 2 * i * spacing);
+    let (mut backlog, mut last) = (0.0_f64, 0);
+    let arrivals = window.chain(then).map(|at| {
+        backlog = (backlog - line.rate * (at - last) as f64 / 1e9).max(0.0);
+        last = at;
+        let lost = backlog + f64::from(FRAME) > line.depth;
+        if !lost {
+            backlog += f64::from(FRAME);
+        }
+        let rtt = path + (backlog / line.rate * 1e9) as u64;
+        Arrival {
+            at,
+            rtt: if lost { 0 } else { Arrival::rtt_steps(rtt) },
+            transfer: 0,
+            weight: FRAME,
+            lost,
+        }
+    });
+    let arrivals: Vec<Arrival> = arrivals.collect();
+    assert!(arrivals.iter().filter(|arrival| arrival.lost).count() >= 15);
+    assert_eq!(mechanism(arrivals), Some(Mechanism::Queue));
+}
+
 #[test]
 fn random_losses_are_no_limiter() {
     for one_in in [30, 100] {
