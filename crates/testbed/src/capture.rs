@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -88,19 +89,65 @@ impl Drop for CaptureFile {
     }
 }
 
-/// Threads that write what the taps of a path in real time see. Writing may wait for a disk, but
-/// the thread that moves packets must not wait.
+/// What the taps of a path in real time see, and threads that write it. Writing may wait for a disk, but the thread that moves packets must
+/// not wait.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
-    /// Elements that are no taps have none.
-    taps: Vec<Option<(Sender<Seen>, u32)>>,
-    writers: Vec<Writing>,
+    /// The file and the snapshot length of each element; elements that are no taps have none.
+    taps: Vec<Option<(usize, u32)>>,
+    writings: Vec<Writing>,
 }
 
-/// A packet that passed a tap: its time, the bytes that are kept, and its length.
-type Seen = (Nanos, Vec<u8>, u32);
-/// A file that is being written, and the channel to its thread.
-type Writing = (PathBuf, Sender<Seen>, JoinHandle<io::Result<()>>);
+/// A file that is being written.
+#[derive(Debug)]
+struct Writing {
+    file: PathBuf,
+    out: PcapWriter<Relay>,
+    /// Why a packet could not be written first.
+    failed: Option<io::Error>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// Bytes that a [`Relay`] passes on at a time.
+const PIECE: usize = 1 << 16;
+
+/// Passes bytes on to a thread, many packets at a time. The thread gives the memory back instead of freeing it: while it freed what the
+/// thread of the packets allocated, that thread had to wait for it, up to some milliseconds when others had the processor.
+#[derive(Debug)]
+struct Relay {
+    piece: Vec<u8>,
+    full: Sender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+}
+
+impl Relay {
+    /// What is sent to the first channel should come back by the second.
+    fn new(full: Sender<Vec<u8>>, empty: Receiver<Vec<u8>>) -> Self {
+        Self {
+            piece: Vec::with_capacity(PIECE),
+            full,
+            empty,
+        }
+    }
+}
+
+impl Write for Relay {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.len() + bytes.len() > PIECE {
+            self.flush()?;
+        }
+        self.piece.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let next = self.empty.try_recv();
+        let next = next.unwrap_or_else(|_| Vec::with_capacity(PIECE));
+        // This fails only if writing has failed, which the thread returns.
+        let _ = self.full.send(mem::replace(&mut self.piece, next));
+        Ok(())
+    }
+}
 
 impl Recording {
     /// Opens a file for each tap among the elements, in their order. Taps with the same file write it together.
@@ -120,24 +167,17 @@ impl Recording {
                 continue;
             };
             let file = unused.next().ok_or_else(|| uneven(files.len()))?;
-            let same = recording.writers.iter().find(|writer| writer.0 == *file);
-            if let Some((_, to, _)) = same {
-                let tap = (to.clone(), snaplen);
-                recording.taps.push(Some(tap));
-                continue;
-            }
-            let failed = |error| TestbedError::Capture(file.clone(), error);
-            let out = CaptureFile::create(file).map_err(failed)?;
-            let mut out = PcapWriter::new(out, link, Resolution::Nanos).map_err(failed)?;
-            let (to, from): (_, Receiver<Seen>) = mpsc::channel();
-            recording.taps.push(Some((to.clone(), snaplen)));
-            let writer = thread::spawn(move || {
-                for (at, kept, length) in from {
-                    out.frame(at, &kept, length)?;
+            let mut writings = recording.writings.iter();
+            let index = match writings.position(|writing| writing.file == *file) {
+                Some(same) => same,
+                None => {
+                    let writing = Writing::new(file, link);
+                    let failed = |error| TestbedError::Capture(file.clone(), error);
+                    recording.writings.push(writing.map_err(failed)?);
+                    recording.writings.len() - 1
                 }
-                Box::new(out.finish()?).finish()
-            });
-            recording.writers.push((file.clone(), to, writer));
+            };
+            recording.taps.push(Some((index, snaplen)));
         }
         match unused.next() {
             Some(_) => Err(uneven(files.len())),
@@ -146,12 +186,12 @@ impl Recording {
     }
 
     /// Writes a packet that passed the tap of this index among the elements.
-    pub(crate) fn write(&self, element: usize, at: Nanos, mut bytes: Vec<u8>) {
-        if let Some(Some((tap, snaplen))) = self.taps.get(element) {
-            let length = bytes.len() as u32;
-            bytes.truncate(*snaplen as usize);
-            // This fails only if writing has failed, which `finish` reports.
-            let _ = tap.send((at, bytes, length));
+    pub(crate) fn write(&mut self, element: usize, at: Nanos, bytes: &[u8]) {
+        if let Some(&Some((index, snaplen))) = self.taps.get(element) {
+            let writing = &mut self.writings[index];
+            let kept = &bytes[..bytes.len().min(snaplen as usize)];
+            let written = writing.out.frame(at, kept, bytes.len() as u32);
+            writing.failed = writing.failed.take().or(written.err());
         }
     }
 
@@ -160,15 +200,44 @@ impl Recording {
     /// # Errors
     /// If a capture could not be written.
     pub(crate) fn finish(self) -> Result<(), TestbedError> {
-        drop(self.taps);
-        for (file, to, writer) in self.writers {
-            // The thread ends when nobody can send any more.
-            drop(to);
-            let written = writer.join();
-            let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            written.map_err(|error| TestbedError::Capture(file, error))?;
+        for writing in self.writings {
+            let file = writing.file.clone();
+            let finished = writing.finish();
+            finished.map_err(|error| TestbedError::Capture(file, error))?;
         }
         Ok(())
+    }
+}
+
+impl Writing {
+    fn new(file: &Path, link: LinkType) -> io::Result<Self> {
+        let mut written = CaptureFile::create(file)?;
+        let (full, pieces): (_, Receiver<Vec<u8>>) = mpsc::channel();
+        let (back, empty) = mpsc::channel();
+        let out = PcapWriter::new(Relay::new(full, empty), link, Resolution::Nanos)?;
+        let thread = thread::spawn(move || {
+            for mut piece in pieces {
+                written.write_all(&piece)?;
+                piece.clear();
+                // Nobody takes it at the end.
+                let _ = back.send(piece);
+            }
+            Box::new(written).finish()
+        });
+        Ok(Self {
+            file: file.to_owned(),
+            out,
+            failed: None,
+            thread,
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        // The thread ends when nobody can send any more.
+        drop(self.out.finish()?);
+        let written = self.thread.join();
+        written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        self.failed.map_or(Ok(()), Err)
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) struct Forwarder<'a> {
     origin: Instant,
     /// Near and far.
     devices: [&'a dyn End; 2],
-    recording: &'a Recording,
+    recording: &'a mut Recording,
     /// The time of the origin, for captures.
     epoch: Nanos,
     buffer: Vec<u8>,
@@ -103,7 +103,7 @@ impl<'a> Forwarder<'a> {
     pub(crate) fn new(
         origin: Instant,
         devices: [&'a dyn End; 2],
-        recording: &'a Recording,
+        recording: &'a mut Recording,
         epoch: Nanos,
     ) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl<'a> Forwarder<'a> {
         }
         while let Some(captured) = between.take_captured() {
             let at = self.epoch + captured.at;
-            self.recording.write(captured.element, at, captured.bytes);
+            self.recording.write(captured.element, at, &captured.bytes);
         }
         let most = match self.devices.iter().any(|device| device.has_more()) {
             true => Duration::ZERO,

@@ -88,7 +88,7 @@ fn run_checked(
 ) -> Result<KernelOutcome, TestbedError> {
     let (server, client) = (Host::server(plan)?, Host::client(plan)?);
     let kinds = plan.elements.iter().map(|element| &element.kind);
-    let recording = Recording::new(kinds, captures, LinkType::RAW)?;
+    let mut recording = Recording::new(kinds, captures, LinkType::RAW)?;
     let _awake = host::Awake::new();
     let outcome = thread::scope(|scope| {
         // Threads inherit the policy of the thread that starts them. Applications have it too: an
@@ -97,7 +97,7 @@ fn run_checked(
         let conductor = scope.spawn(|| {
             let real_time = host::real_time();
             let clock = Clock::new(Instant::now() + LEAD, plan.duration, stop);
-            conduct(plan, &recording, &clock, real_time, &server, &client)
+            conduct(plan, &mut recording, &clock, real_time, &server, &client)
         });
         let outcome = conductor.join();
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -109,7 +109,7 @@ fn run_checked(
 /// Lets flows begin and end, and gathers their results.
 fn conduct(
     plan: &Plan,
-    recording: &Recording,
+    recording: &mut Recording,
     clock: &Clock<'_>,
     real_time: bool,
     server: &Host,

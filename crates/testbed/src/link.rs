@@ -191,12 +191,12 @@ impl Link {
             Layer::Frames => LinkType::ETHERNET,
             Layer::Packets => LinkType::RAW,
         };
-        let recording = Recording::new(plan.elements(), &plan.captures, link)?;
+        let mut recording = Recording::new(plan.elements(), &plan.captures, link)?;
         let stages = Stages::new(plan, layer)?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name("link".into()).spawn(move || {
-            let result = Service::new(origin, &ends, stages, &recording).run(&theirs);
+            let result = Service::new(origin, &ends, stages, &mut recording).run(&theirs);
             recording.finish()?;
             result
         });
@@ -299,7 +299,7 @@ impl<'a> Service<'a> {
         origin: Instant,
         ends: &'a [Box<dyn End>; 2],
         stages: Stages,
-        recording: &'a Recording,
+        recording: &'a mut Recording,
     ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let epoch = now.unwrap_or_default().saturating_sub(origin.elapsed());
