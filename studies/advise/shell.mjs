@@ -84,23 +84,41 @@ function policy(users) {
   ];
 }
 
-/** A round trip of the range in ms: the ranges of the downloads are parts of equal size, taken in turn, as run after run goes on. */
-function roundTrip([low, high], number, count, run) {
-  const part = (number + run) % count;
-  const place = (part + (run + 0.5) / Number(values.runs)) / count;
-  return 1e3 * (low + (high - low) * Math.min(1, place));
+/** Draws between 0 and 1, the same ones each time (mulberry32, of Tommy Ettinger). */
+function draws(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** The runs' round trips of a download in ms. As in the prediction, all of the range is drawn from evenly, and whatever the other downloads have. */
+function roundTrips([low, high], number) {
+  const draw = draws(number + 1);
+  const parts = Array.from({ length: Number(values.runs) }, (_, part) => part);
+  for (let last = parts.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(draw() * (last + 1));
+    [parts[last], parts[other]] = [parts[other], parts[last]];
+  }
+  return parts.map((part) => 1e3 * (low + ((high - low) * (part + draw())) / parts.length));
 }
 
 /** Downloads behind a limit: the slowest one's share of an equal part of the rate, or that of the slowest of several users, and the share of data
  * packets that were dropped. */
 async function measure(folder, limit, link, downloads, run, seconds) {
   await place.renew();
+  const draw = draws(1000 + run);
   const commands = downloads.map(({ congestion_control, rtt_s }, index) => {
-    const delay = roundTrip(rtt_s, index, downloads.length, run) / 2;
-    const iperf = `iperf3 -c ${SERVER} -R -C ${congestion_control} -p ${5201 + index} -t ${seconds} -J`;
+    const delay = roundTrips(rtt_s, index)[run] / 2;
+    // As in the simulations, each begins within a second. So that all are there to the end, they go on for longer than is counted.
+    const start = `sleep ${draw().toFixed(3)}`;
+    const iperf = `iperf3 -c ${SERVER} -R -C ${congestion_control} -p ${5201 + index} -t ${seconds + 1} -J`;
     // With the noise of the simulations.
     const path = `delay ${delay.toFixed(2)}ms down delay 0ms jitter 0.5ms`;
-    return `${program} shell --quiet ${path} -- ${iperf} >${folder}/${index}.json &`;
+    return `(${start}; ${program} shell --quiet ${path} -- ${iperf} >${folder}/${index}.json) &`;
   });
   const users = downloads.map(({ user }) => user);
   const script = `${commands.join("\n")}\nwait`;
@@ -109,12 +127,14 @@ async function measure(folder, limit, link, downloads, run, seconds) {
   const process = spawn(program, [...shell, "--", "sh", "-c", script], { stdio: "inherit" });
   const code = await new Promise((done) => process.on("exit", done));
   if (code !== 0) throw new Error(`the shell ended with ${code}`);
-  const rates = downloads.map((_, index) => {
+  for (const index of downloads.keys()) {
     const report = JSON.parse(readFileSync(join(folder, `${index}.json`), "utf8"));
     if (report.error) throw new Error(`iperf3: ${report.error}`);
-    return report.end.sum_received.bits_per_second;
-  });
-  const [sent, arrived] = ["outside", "inside"].map((end) => segments(join(results, `${end}.pcap`)));
+  }
+  const [sent, arrived] = ["outside", "inside"].map((end) =>
+    segments(join(results, `${end}.pcap`), downloads.length, seconds),
+  );
+  const rates = arrived.bytes.map((bytes) => (8 * bytes) / seconds);
   rmSync(results, { recursive: true });
   const several = users.some((user) => user !== users[0]);
   const each = several
@@ -122,22 +142,28 @@ async function measure(folder, limit, link, downloads, run, seconds) {
     : rates.map((rate) => [rate]);
   const sums = each.map((rates) => rates.reduce((sum, rate) => sum + rate));
   const equal = limit.rate_bps / (several ? new Set(users).size : rates.length);
-  return { slowest: Math.min(...sums) / equal, loss: 1 - arrived / sent };
+  return { slowest: Math.min(...sums) / equal, loss: 1 - arrived.packets / sent.packets };
 }
 
-/** Data packets from the servers in a capture. */
-function segments(capture) {
+/** Data packets from the servers in a capture, and the bytes of payload that each sent in its first seconds. */
+function segments(capture, servers, seconds) {
   const data = readFileSync(capture);
-  let count = 0;
+  const bytes = Array(servers).fill(0);
+  let [packets, first] = [0, undefined];
   for (let at = 24; at + 16 <= data.length; ) {
-    const [kept, bytes] = [data.readUInt32LE(at + 8), data.readUInt32LE(at + 12)];
+    const [time, part, kept, length] = [0, 4, 8, 12].map((word) => data.readUInt32LE(at + word));
     const packet = at + 16;
     at = packet + kept;
     if (data[packet] >> 4 !== 4 || data[packet + 9] !== 6) continue;
-    const port = data.readUInt16BE(packet + 4 * (data[packet] & 15));
-    count += port >= 5201 && port < 5301 && bytes > 100 ? 1 : 0;
+    const tcp = packet + 4 * (data[packet] & 15);
+    const number = data.readUInt16BE(tcp) - 5201;
+    if (number < 0 || number >= servers || length <= 100) continue;
+    packets += 1;
+    const now = time + part / 1e9;
+    first ??= now;
+    if (now - first < seconds) bytes[number] += length - (tcp - packet) - 4 * (data[tcp + 12] >> 4);
   }
-  return count;
+  return { packets, bytes };
 }
 
 const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;

@@ -38,9 +38,6 @@ COVERED = 0.75
 CHUNK = "600kB"
 #: A segment with this many losses is lossy.
 LOSSY = 15
-#: Where nothing is policed, the interval among lossy segments may begin so far above 0: here a larger share of them is taken
-#: for policed than in the mix that the detector's errors were measured on.
-MISTAKEN = 0.005
 
 
 @dataclass(frozen=True)
@@ -229,8 +226,7 @@ def compare_lossy(found: list[Network], report: tidegate.Report, of_lossy: dict[
             f"{network.asn}   {100 * truth:5.1f} %   {100 * row['policed_share_of_lossy']:7.2f} %   "
             f"{100 * row['prevalence_of_lossy']:5.1f} % ({100 * low:4.1f} to {100 * high:4.1f} %)"
         )
-        mistaken = truth == 0 and low <= MISTAKEN
-        if not (low <= truth <= high or mistaken):
+        if not low <= truth <= high:
             wrong.append(f"AS{network.asn}: a share of {truth} of the lossy segments is not in the interval")
     return wrong
 
