@@ -1,6 +1,7 @@
 // Whether advice on a limit does what it says to the kernel's TCP: downloads in shells behind the limit as it is, and behind the advised one.
 // Each download is in a second shell within that of the limit, which has its round trip. As root; README.md says what is measured.
 import { execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -84,20 +85,18 @@ function policy(users) {
   ];
 }
 
-/** Draws between 0 and 1, the same ones each time (mulberry32, of Tommy Ettinger). */
-function draws(seed) {
-  let state = seed;
+/** Draws between 0 and 1, the same ones each time. */
+function draws(name) {
+  let count = 0;
   return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+    count += 1;
+    return createHash("sha256").update(`${name} ${count}`).digest().readUInt32LE() / 2 ** 32;
   };
 }
 
 /** The runs' round trips of a download in ms. As in the prediction, all of the range is drawn from evenly, and whatever the other downloads have. */
 function roundTrips([low, high], number) {
-  const draw = draws(number + 1);
+  const draw = draws(`download ${number}`);
   const parts = Array.from({ length: Number(values.runs) }, (_, part) => part);
   for (let last = parts.length - 1; last > 0; last -= 1) {
     const other = Math.floor(draw() * (last + 1));
@@ -110,7 +109,7 @@ function roundTrips([low, high], number) {
  * packets that were dropped. */
 async function measure(folder, limit, link, downloads, run, seconds) {
   await place.renew();
-  const draw = draws(1000 + run);
+  const draw = draws(`run ${run}`);
   const commands = downloads.map(({ congestion_control, rtt_s }, index) => {
     const delay = roundTrips(rtt_s, index)[run] / 2;
     // As in the simulations, each begins within a second. So that all are there to the end, they go on for longer than is counted.
