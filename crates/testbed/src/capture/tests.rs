@@ -80,3 +80,30 @@ fn there_are_as_many_files_as_taps() {
         assert!(matches!(error, TestbedError::Unsupported(_)), "{error}");
     }
 }
+
+/// More than one piece, of two taps that write the same file.
+#[test]
+fn recordings_hold_every_packet_in_its_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("both.pcap");
+    let taps = [96, 40].map(|snaplen| ElementKind::Tap { snaplen });
+    let names = [file.clone(), file.clone()];
+    let mut recording = Recording::new(taps.iter(), &names, LinkType::RAW).unwrap();
+    let packets = 3_000;
+    for number in 0..packets {
+        recording.write(number % 2, number as Nanos, &[number as u8; 1_500]);
+    }
+    assert!(!file.exists(), "it is not complete yet");
+    recording.finish().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let mut at = 24;
+    for number in 0..packets {
+        let word = |place: usize| u32::from_le_bytes(bytes[place..place + 4].try_into().unwrap());
+        let kept = [96, 40][number % 2];
+        let head = [0, 4, 8, 12].map(|place| word(at + place));
+        assert_eq!(head, [0, number as u32, kept, 1_500]);
+        assert_eq!(bytes[at + 16], number as u8);
+        at += 16 + kept as usize;
+    }
+    assert_eq!(at, bytes.len());
+}
