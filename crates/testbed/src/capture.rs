@@ -111,8 +111,8 @@ struct Writing {
 /// Bytes that a [`Relay`] passes on at a time.
 const PIECE: usize = 1 << 16;
 
-/// Passes bytes on to a thread, many packets at a time. The thread gives the memory back instead of freeing it: while it freed what the
-/// thread of the packets allocated, that thread had to wait for it, up to some milliseconds when others had the processor.
+/// Passes bytes on to a thread, many packets at a time, so that it need not be woken for each. The thread gives the memory back instead of freeing
+/// it, during which the thread of the packets could not allocate any.
 #[derive(Debug)]
 struct Relay {
     piece: Vec<u8>,
