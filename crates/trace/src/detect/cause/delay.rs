@@ -392,8 +392,14 @@ pub fn knee<'a>(
         && in_burst.len().min(in_queue.len()) >= KNEE_PACKETS
         && (-FASTER * delay..BURST_DELAY * delay).contains(&quantile(&mut in_burst, 0.5))
         && quantile(&mut in_queue, 0.5) > QUEUE_DELAY * delay;
-    let sharp = quantile(&mut in_burst, 0.9) < LATE_IN_BURST * delay;
-    bends.then_some(if sharp { Knee::Sharp } else { Knee::Round })
+    if !bends {
+        return None;
+    }
+    let late = quantile(&mut in_burst, 0.9);
+    Some(match late < LATE_IN_BURST * delay {
+        true => Knee::Sharp,
+        false => Knee::Round,
+    })
 }
 
 /// Medians of packets with similar backlog.

@@ -368,7 +368,6 @@ impl<'a> Search<'a> {
         let knee = (at_losses > SHORT_DELAY && (HARDLY..MOST_QUEUE).contains(&filled))
             .then(|| delay::knee(scope.arrivals_and_levels(), &fit, delay.base, at_losses))
             .flatten();
-        let bursts = knee == Some(Knee::Sharp);
         let drains = fit.bucket.depth / fit.bucket.rate;
         let in_noise = delay.near.is_some() && at_losses < NOISY * jitter && !rises;
         let known = delay.is_known_at_losses() || level;
@@ -401,7 +400,7 @@ impl<'a> Search<'a> {
             && delay
                 .near
                 .is_some_and(|near| near.peaks[1] < MOST_FULL * drains);
-        let mechanism = if bursts {
+        let mechanism = if knee == Some(Knee::Sharp) {
             Mechanism::BurstShaper
         } else if knee == Some(Knee::Round) {
             Mechanism::Queue
@@ -439,7 +438,7 @@ impl<'a> Search<'a> {
                 .flatten(),
             explained,
             filled,
-            burst: bursts.then(|| {
+            burst: (mechanism == Mechanism::BurstShaper).then(|| {
                 let queue = at_losses * fit.bucket.rate;
                 let first = scope
                     .of(subject.number)
