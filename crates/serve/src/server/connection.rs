@@ -6,7 +6,7 @@ mod progress;
 mod rate;
 mod responses;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{self, IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,7 @@ use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
 use super::hole::Parts;
+use super::kernel::Snapshot;
 use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
@@ -36,15 +37,21 @@ use responses::Responses;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
+    transport: Transport,
+    parts: Option<Parts>,
+    past: Past,
+}
+
+/// What a connection was until now. This is all that is kept of one that rests, but for its socket.
+#[derive(Debug)]
+pub(super) struct Past {
     /// Counted from 0, in the order of arrival.
     number: u64,
-    pub peer: SocketAddr,
+    peer: SocketAddr,
     /// Index of its group.
     group: usize,
-    transport: Transport,
     accepted: SystemTime,
     progress: Progress,
-    parts: Option<Parts>,
     changing: Mutex<Changing>,
 }
 
@@ -55,6 +62,14 @@ struct Changing {
     rate: SocketRate,
     positions: Positions,
     notes: Notes,
+}
+
+impl Changing {
+    /// Gives up the memory of responses that ended: a map keeps that of its last entry, which lies between what is freed.
+    fn forget_ends(&mut self) {
+        self.responses.forget_ends();
+        self.rate.forget_ends();
+    }
 }
 
 /// Whom a response's start-up credit belongs to.
@@ -68,30 +83,101 @@ pub(super) enum Credit {
     Viewer(Loan, Rate, u64),
 }
 
-impl Connection {
-    pub fn new(
-        shared: Arc<Shared>,
-        number: u64,
-        group: usize,
-        transport: Transport,
-        peer: SocketAddr,
-    ) -> Self {
+impl Past {
+    /// A connection that begins now.
+    pub fn new(number: u64, group: usize, peer: SocketAddr) -> Self {
         Self {
             number,
             peer,
             group,
             accepted: SystemTime::now(),
             progress: Progress::new(),
-            parts: None,
             changing: Mutex::new(Changing {
                 responses: Responses::new(),
                 rate: SocketRate::new(),
                 positions: Positions::default(),
                 notes: Notes::default(),
             }),
-            transport,
-            shared,
         }
+    }
+
+    /// Counted from 0, in the order of arrival.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn changing(&self) -> MutexGuard<'_, Changing> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The figures until now, with those of the kernel. `by`: how it was to be paced.
+    fn account<'a>(&self, shared: &'a Shared, now: Snapshot, by: &'static str) -> Account<'a> {
+        let mut changing = self.changing();
+        changing.notes.note(now);
+        Account {
+            number: self.number,
+            peer: self.peer,
+            group: &shared.config.groups[self.group],
+            accepted: self.accepted,
+            requests: changing.responses.count,
+            written: self.progress.written(),
+            duration: self.progress.began().elapsed(),
+            now,
+            srtt: changing.notes.srtt,
+            throttled: changing.notes.throttled(),
+            by: changing.rate.really_by(by),
+        }
+    }
+
+    fn log_end(&self, shared: &Shared, account: &Account<'_>, why: &'static str) {
+        shared.metrics.closed(self.group, why, account);
+        if let Some(log) = &shared.log
+            && !log.connection(account, why)
+        {
+            shared.metrics.log_dropped();
+        }
+    }
+
+    /// Counts and logs the end of a connection of TCP whose socket was lost on its way to rest, or back.
+    pub fn lost(&self, shared: &Shared) {
+        let by = shared.sockets.by(shared.config.groups[self.group].way);
+        self.log_end(
+            shared,
+            &self.account(shared, Snapshot::default(), by),
+            "broken",
+        );
+    }
+}
+
+impl Connection {
+    pub fn new(shared: Arc<Shared>, past: Past, transport: Transport) -> Self {
+        Self {
+            shared,
+            transport,
+            parts: None,
+            past,
+        }
+    }
+
+    /// What is kept of it while it rests, and its socket, which no runtime watches any more. Otherwise it has ended.
+    pub fn rest(self) -> Option<(Past, net::TcpStream)> {
+        let Self {
+            shared,
+            transport,
+            past,
+            ..
+        } = self;
+        let socket = match transport {
+            Transport::Tcp(socket) => {
+                Arc::into_inner(socket).and_then(|socket| socket.into_std().ok())
+            }
+            Transport::Quic(_) => None,
+        };
+        if socket.is_none() {
+            past.lost(&shared);
+        }
+        past.changing().forget_ends();
+        socket.map(|socket| (past, socket))
     }
 
     /// The same, whose bytes go into a socket as they are: the kernel may move parts of files into it.
@@ -108,21 +194,25 @@ impl Connection {
     }
 
     pub fn group(&self) -> &Group {
-        &self.shared.config.groups[self.group]
+        &self.shared.config.groups[self.past.group]
+    }
+
+    pub fn peer(&self) -> SocketAddr {
+        self.past.peer
     }
 
     pub fn address(&self) -> IpAddr {
-        self.peer.ip().to_canonical()
+        self.past.peer.ip().to_canonical()
     }
 
     fn changing(&self) -> MutexGuard<'_, Changing> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.past.changing()
     }
 
     /// The socket took this many of the offered bytes.
     pub fn wrote(&self, bytes: usize, offered: usize) {
-        self.progress.wrote(bytes, offered);
-        self.shared.metrics.written(self.group, bytes as u64);
+        self.past.progress.wrote(bytes, offered);
+        self.shared.metrics.written(self.past.group, bytes as u64);
     }
 
     /// How many bytes the socket takes at once.
@@ -140,14 +230,14 @@ impl Connection {
     pub fn note_acknowledged(&self) {
         let acknowledged = self.transport.snapshot().acknowledged;
         match self.transport {
-            Transport::Tcp(_) => self.progress.acknowledged(acknowledged),
-            Transport::Quic(_) => self.progress.acknowledged_about(acknowledged),
+            Transport::Tcp(_) => self.past.progress.acknowledged(acknowledged),
+            Transport::Quic(_) => self.past.progress.acknowledged_about(acknowledged),
         }
     }
 
     /// Bytes of a response were taken from its body.
     pub fn handed(&self, number: u64, bytes: usize) {
-        self.progress.handed(bytes);
+        self.past.progress.handed(bytes);
         self.busy_until(number, Instant::now());
     }
 
@@ -158,12 +248,12 @@ impl Connection {
             self.wrote(bytes, bytes);
             quic.took(bytes, NOT_SENT);
         }
-        self.progress.delivered(bytes);
+        self.past.progress.delivered(bytes);
     }
 
     /// Bytes of a body that were handed on will never be written.
     pub fn discarded(&self, bytes: usize) {
-        self.progress.discarded(bytes);
+        self.past.progress.discarded(bytes);
         self.changing().responses.cut = true;
     }
 
@@ -180,17 +270,22 @@ impl Connection {
     /// From when on it needs no buffers until the next request, if it has none and its last one was answered. The streams of HTTP/2 may
     /// begin at any time.
     pub fn rests_at(&self) -> Option<Instant> {
-        if self.progress.is_outstanding() || self.progress.is_refused() {
+        if self.past.progress.is_outstanding() || self.past.progress.is_refused() {
             return None;
         }
         let responses = &self.changing().responses;
-        let rests = responses.count > 0 && !responses.multiplexed;
+        let rests = responses.count > 0 && !responses.asked && !responses.multiplexed;
         responses.idle.filter(|_| rests).map(|idle| idle + REST)
+    }
+
+    /// Whether bytes of bodies that the socket took were not acknowledged when last checked.
+    pub fn is_unacknowledged(&self) -> bool {
+        self.past.progress.is_unacknowledged()
     }
 
     /// Whether the client took nothing for this time.
     pub fn is_quiet(&self, time: Duration) -> bool {
-        self.progress.last() + time <= Instant::now()
+        self.past.progress.last() + time <= Instant::now()
     }
 
     /// A response does not wait for the client until this time.
@@ -200,12 +295,12 @@ impl Connection {
 
     /// When the client counts as too slow if nothing happens before, and whether a response is being sent.
     pub fn deadline(&self) -> (Instant, bool) {
-        let progress = self.progress.last();
+        let progress = self.past.progress.last();
         let limits = &self.shared.config.limits;
         let responses = &self.changing().responses;
         match responses.idle {
             // The end of the last response may be on its way to the socket.
-            Some(idle) if self.progress.is_outstanding() => {
+            Some(idle) if self.past.progress.is_outstanding() => {
                 (idle.max(progress) + limits.stall_timeout, true)
             }
             Some(idle) => (idle.max(progress) + limits.header_timeout, false),
@@ -226,9 +321,9 @@ impl Connection {
     /// client may send many pings, and then one answer is nearly always under way.
     pub fn reset_stalled(&self) -> bool {
         let limit = self.shared.config.limits.stall_timeout;
-        let progress = self.progress.last();
+        let progress = self.past.progress.last();
         let whole = match self.transport {
-            Transport::Tcp(_) => self.progress.is_unacknowledged(),
+            Transport::Tcp(_) => self.past.progress.is_unacknowledged(),
             // QUIC ends a connection whose client says nothing any more.
             Transport::Quic(_) => false,
         };
@@ -254,13 +349,19 @@ impl Connection {
 
     /// The connection's time, in nanoseconds.
     pub fn now(&self) -> u64 {
-        self.progress.now()
+        self.past.progress.now()
     }
 
     /// A time of the connection.
     pub fn at(&self, nanos: u64) -> Instant {
         // No wait is longer than a day.
-        self.progress.began() + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
+        self.past.progress.began()
+            + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
+    }
+
+    /// A request arrived, whose response may have to wait for the disk before it begins.
+    pub fn asked(&self) {
+        self.changing().responses.asked = true;
     }
 
     /// Begins a short response. Returns its number.
@@ -322,18 +423,20 @@ impl Connection {
         let rate = rate.map_or(0, |rate| rate.bits_per_second());
         let mut changing = self.changing();
         changing.rate.set(number, Some(rate));
-        let first = changing.notes.begin_throttling(self.progress.written());
+        let first = changing
+            .notes
+            .begin_throttling(self.past.progress.written());
         self.apply(&mut changing.rate);
         if first {
             let by = self.paced_by(&changing.rate);
-            self.shared.metrics.throttled(self.group, by);
+            self.shared.metrics.throttled(self.past.group, by);
         }
     }
 
     fn apply(&self, rate: &mut SocketRate) {
         let (sockets, way) = (&self.shared.sockets, self.group().way);
         if rate.apply(sockets, way, &self.transport) == Applied::Refused {
-            self.shared.metrics.unpaced(self.group);
+            self.shared.metrics.unpaced(self.past.group);
         }
     }
 
@@ -390,45 +493,23 @@ impl Connection {
 
     /// Counts the connection as open.
     pub fn log_begin(&self) {
-        self.shared.metrics.opened(self.group);
+        self.shared.metrics.opened(self.past.group);
     }
 
     /// Counts and logs the end of the connection.
     pub fn log_end(&self, why: &'static str) {
-        let (shared, account) = (&self.shared, self.account());
-        shared.metrics.closed(self.group, why, &account);
-        if let Some(log) = &shared.log
-            && !log.connection(&account, why)
-        {
-            shared.metrics.log_dropped();
-        }
+        self.past.log_end(&self.shared, &self.account(), why);
     }
 
     /// The figures until now.
     fn account(&self) -> Account<'_> {
-        let now = self.transport.snapshot();
-        let mut changing = self.changing();
-        changing.notes.note(now);
-        Account {
-            number: self.number,
-            peer: self.peer,
-            group: self.group(),
-            accepted: self.accepted,
-            requests: changing.responses.count,
-            written: self.progress.written(),
-            duration: self.progress.began().elapsed(),
-            now,
-            srtt: changing.notes.srtt,
-            throttled: changing.notes.throttled(),
-            by: self.paced_by(&changing.rate),
-        }
+        let by = self.transport.by(&self.shared.sockets, self.group().way);
+        self.past
+            .account(&self.shared, self.transport.snapshot(), by)
     }
 
     /// How it was really paced.
     fn paced_by(&self, rate: &SocketRate) -> &'static str {
-        match rate.refused {
-            true => "application",
-            false => self.transport.by(&self.shared.sockets, self.group().way),
-        }
+        rate.really_by(self.transport.by(&self.shared.sockets, self.group().way))
     }
 }

@@ -10,13 +10,14 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use rand::RngCore;
 use rand_pcg::Pcg64;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::config::{Config, LogTo};
-use super::connection::Connection;
+use super::connection::{Connection, Past};
 use super::error::ServeError;
 use super::files::Folder;
 use super::http3::{self, Endpoints, Incoming};
@@ -27,6 +28,7 @@ use super::memory::{self, Memory};
 use super::metrics::Metrics;
 use super::metrics_page::serve_metrics;
 use super::patience::FAREWELL;
+use super::resting::{Rested, Resting};
 use super::session::{Counted, Order, serve};
 use super::shared::Shared;
 use super::slots::{Slot, SlotKind, Slots};
@@ -51,6 +53,7 @@ pub struct Server {
     metrics: Option<TcpListener>,
     tls: Option<Certificate>,
     workers: Workers,
+    resting: Resting,
     shared: Arc<Shared>,
 }
 
@@ -165,12 +168,15 @@ impl Server {
         });
         let workers = Workers::start(shared.config.threads)
             .map_err(|error| ServeError::System("cannot start a thread", error))?;
+        let resting = Resting::new()
+            .map_err(|error| ServeError::System("cannot watch connections that rest", error))?;
         Ok(Self {
             listeners,
             http3,
             metrics,
             tls,
             workers,
+            resting,
             shared,
         })
     }
@@ -203,6 +209,7 @@ impl Server {
             metrics,
             tls,
             workers,
+            mut resting,
             shared,
         } = self;
         let metrics = metrics.map(|listener| tokio::spawn(serve_metrics(listener, shared.clone())));
@@ -220,13 +227,26 @@ impl Server {
         let mut memory = Memory::default();
         // One warning is enough until a connection is accepted again.
         let mut failing = false;
+        let mut again = Instant::now();
         loop {
+            let accept = async {
+                sleep_until(again).await;
+                listeners.accept().await
+            };
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                Some(_) = tasks.join_next() => {
-                    if memory.is_left(tasks.len()) {
-                        tokio::task::spawn_blocking(memory::give_back);
+                Some(ended) = tasks.join_next() => {
+                    // A task that panicked has nothing left.
+                    if let Ok(Some(rested)) = ended {
+                        resting.put(rested);
                     }
+                    if memory.is_left(tasks.len()) {
+                        memory::give_back_soon();
+                    }
+                    continue;
+                }
+                rested = resting.next() => {
+                    admission.resume(&mut tasks, rested);
                     continue;
                 }
                 incoming = next_of(&mut http3) => {
@@ -235,7 +255,7 @@ impl Server {
                     }
                     continue;
                 }
-                accepted = listeners.accept() => accepted,
+                accepted = accept => accepted,
             };
             match accepted {
                 Ok(arrival) => {
@@ -249,27 +269,29 @@ impl Server {
                         tracing::warn!("cannot accept connections: {error}");
                     }
                     failing = true;
-                    sleep(Duration::from_millis(50)).await;
+                    again = Instant::now() + Duration::from_millis(50);
                 }
             }
         }
         // Clients that are connected by now may have sent a request already.
         listeners.drain(|arrival| admission.admit(&mut tasks, arrival));
+        for rested in resting.into_all() {
+            admission.resume(&mut tasks, rested);
+        }
         if let Some(http3) = &http3 {
             http3.finish();
         }
         // This fails only if there are no connections.
         let _ = orders.send(Order::Finish);
-        let finish = async { while tasks.join_next().await.is_some() {} };
-        if timeout(shared.config.limits.grace, finish).await.is_err() {
+        let grace = shared.config.limits.grace;
+        if timeout(grace, admission.finish(&mut tasks)).await.is_err() {
             let _ = orders.send(Order::Leave);
-            let leave = async { while tasks.join_next().await.is_some() {} };
-            if timeout(FAREWELL, leave).await.is_err() {
+            if timeout(FAREWELL, admission.finish(&mut tasks))
+                .await
+                .is_err()
+            {
                 tasks.abort_all();
-                let _ = timeout(FAREWELL, async {
-                    while tasks.join_next().await.is_some() {}
-                })
-                .await;
+                let _ = timeout(FAREWELL, admission.finish(&mut tasks)).await;
             }
         }
         if let Some(http3) = http3 {
@@ -288,6 +310,9 @@ async fn next_of(http3: &mut Option<Endpoints>) -> Incoming {
         None => std::future::pending().await,
     }
 }
+
+/// A task for each connection that does not rest. It gives back one that is to rest now.
+type Tasks = JoinSet<Option<Rested>>;
 
 /// Lets connections in, within the limits.
 struct Admission {
@@ -315,35 +340,72 @@ impl Admission {
         }
     }
 
-    fn admit(&mut self, tasks: &mut JoinSet<()>, (socket, peer, secure): Arrival) {
+    fn admit(&mut self, tasks: &mut Tasks, (socket, peer, secure): Arrival) {
         // The client gets no answer, because an answer would use what is short.
         let Some((slot, group)) = self.slot(peer) else {
             return;
         };
         // It fails if the descriptor cannot be watched: the client gets no answer.
-        let Ok((runtime, socket)) = self.workers.place(self.number, socket) else {
+        let place = |socket| self.workers.place(self.number, socket);
+        let Ok((runtime, socket)) = socket.into_std().and_then(place) else {
             return self.shared.metrics.refused("accept");
         };
-        let socket = Arc::new(socket);
-        let tls = self.tls.as_ref().filter(|_| secure);
-        let (tls, order) = (tls.map(Certificate::acceptor), self.order.clone());
-        let connection = prepare(&self.shared, self.number, group, &socket, peer);
-        // TLS must see the bytes that it encrypts.
-        let connection = match tls {
-            Some(_) => connection,
-            None => connection.with_parts(),
-        };
-        let connection = Arc::new(connection);
+        // These fail if the client has left already. The first read will show that.
+        let _ = socket.set_nodelay(true);
+        let _ = SockRef::from(&socket).set_tcp_notsent_lowat(NOT_SENT);
+        let past = Past::new(self.number, group, peer);
         self.number += 1;
-        let serving = async move {
-            let _slot = slot;
-            let mut counted = Counted::new(connection);
-            counted.why = serve(counted.connection(), socket, tls, order).await;
-        };
+        let tls = self.tls.as_ref().filter(|_| secure);
+        let tls = tls.map(Certificate::acceptor);
+        let (connection, socket) = self.connect(past, socket, tls.is_none());
+        let serving = serve(
+            Counted::new(connection),
+            socket,
+            tls,
+            self.order.clone(),
+            slot,
+        );
         tasks.spawn_on(serving, &runtime);
     }
 
-    fn admit_quic(&mut self, tasks: &mut JoinSet<()>, http3: &Endpoints, incoming: Incoming) {
+    /// A connection that rested is served again.
+    fn resume(&self, tasks: &mut Tasks, rested: Rested) {
+        let Ok((runtime, socket)) = self.workers.place(rested.past.number(), rested.socket) else {
+            return rested.past.lost(&self.shared);
+        };
+        let (connection, socket) = self.connect(rested.past, socket, true);
+        let (counted, order) = (Counted::again(connection), self.order.clone());
+        tasks.spawn_on(serve(counted, socket, None, order, rested.slot), &runtime);
+    }
+
+    /// Waits for the end of all connections.
+    async fn finish(&self, tasks: &mut Tasks) {
+        while let Some(ended) = tasks.join_next().await {
+            // It was about to rest when the order came.
+            if let Ok(Some(rested)) = ended {
+                self.resume(tasks, rested);
+            }
+        }
+    }
+
+    /// A connection with this socket. `plain`: TLS must see the bytes that it encrypts.
+    fn connect(
+        &self,
+        past: Past,
+        socket: TcpStream,
+        plain: bool,
+    ) -> (Arc<Connection>, Arc<TcpStream>) {
+        let socket = Arc::new(socket);
+        let transport = Transport::Tcp(Arc::clone(&socket));
+        let connection = Connection::new(Arc::clone(&self.shared), past, transport);
+        let connection = match plain {
+            true => connection.with_parts(),
+            false => connection,
+        };
+        (Arc::new(connection), socket)
+    }
+
+    fn admit_quic(&mut self, tasks: &mut Tasks, http3: &Endpoints, incoming: Incoming) {
         let Some((slot, group)) = self.slot(incoming.remote_address()) else {
             return incoming.refuse();
         };
@@ -356,21 +418,8 @@ impl Admission {
         let serving = async move {
             let _slot = slot;
             http3::serve(shared, (number, group), handshake, order).await;
+            None
         };
         tasks.spawn_on(serving, &runtime);
     }
-}
-
-fn prepare(
-    shared: &Arc<Shared>,
-    number: u64,
-    group: usize,
-    socket: &Arc<TcpStream>,
-    peer: SocketAddr,
-) -> Connection {
-    // These fail if the client has left already. The first read will show that.
-    let _ = socket.set_nodelay(true);
-    let _ = socket2::SockRef::from(&**socket).set_tcp_notsent_lowat(NOT_SENT);
-    let transport = Transport::Tcp(Arc::clone(socket));
-    Connection::new(shared.clone(), number, group, transport, peer)
 }

@@ -1,8 +1,15 @@
 //! Memory of connections that are gone, or rest.
 #![allow(unsafe_code)]
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 /// Fewer connections leave too little behind.
 const MANY: usize = 500;
+
+/// Connections that end or rest together do so within this time.
+const SOON: Duration = Duration::from_millis(250);
 
 /// Gives memory back to the system when many connections ended. The C library keeps it otherwise, in pieces between others.
 #[derive(Debug, Default)]
@@ -28,8 +35,15 @@ pub(super) fn is_left_by(rested: u64) -> bool {
     rested.is_multiple_of(MANY as u64)
 }
 
-/// Gives it back. This takes milliseconds.
-pub(super) fn give_back() {
+/// Gives it back, when others that end or rest now have done so too. This takes a thread milliseconds.
+pub(super) fn give_back_soon() {
+    tokio::spawn(async {
+        sleep(SOON).await;
+        tokio::task::spawn_blocking(give_back);
+    });
+}
+
+fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes a number, and may be called at any time from any thread (malloc_trim(3)).
     unsafe {

@@ -102,7 +102,7 @@ impl Metrics {
         all.register("connections_ended", "Connections that ended", ended.clone());
         all.register(
             "connections_rested",
-            "Times that a connection gave up its buffers until its next request",
+            "Times that a connection without a request gave up its buffers",
             rested.clone(),
         );
         all.register("requests", "Requests answered", requests.clone());

@@ -39,6 +39,7 @@ mod quic;
 mod range;
 mod request;
 mod rest;
+mod resting;
 mod session;
 mod shared;
 mod slots;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::config::Limits;
 use super::connection::Connection;
 
 /// How long a connection without a request may take to end once it is asked to.
@@ -31,11 +32,26 @@ pub(super) enum Verdict {
     End(&'static str),
 }
 
+/// The time between checks at most.
+fn interval(limits: &Limits) -> Duration {
+    limits.header_timeout.min(limits.stall_timeout) / CHECKS
+}
+
+/// When a connection that rests now has done so long enough. While its client has not taken all of the last response, it must be asked
+/// about as often as others.
+pub(super) fn rests_until(connection: &Connection) -> Instant {
+    connection.note_acknowledged();
+    let (deadline, _) = connection.deadline();
+    match connection.is_unacknowledged() {
+        true => deadline.min(Instant::now() + interval(&connection.shared.config.limits)),
+        false => deadline,
+    }
+}
+
 impl Patience {
     pub fn new(connection: &Connection) -> Self {
-        let limits = &connection.shared.config.limits;
         Self {
-            interval: limits.header_timeout.min(limits.stall_timeout) / CHECKS,
+            interval: interval(&connection.shared.config.limits),
             farewell: None,
         }
     }

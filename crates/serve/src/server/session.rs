@@ -23,8 +23,10 @@ use super::connection::Connection;
 use super::disk::Shortened;
 use super::handler::{self, Entrance};
 use super::memory;
-use super::patience::{Patience, Verdict};
-use super::rest::Kept;
+use super::patience::{Patience, Verdict, rests_until};
+use super::rest::{Kept, REST};
+use super::resting::Rested;
+use super::slots::Slot;
 use super::socket::Watched;
 
 /// Bytes of a request's header, or of data that is written at once without a body's block.
@@ -33,6 +35,7 @@ pub(super) const HEADER: usize = 16 << 10;
 pub(super) const STREAMS: u32 = 16;
 /// Bytes of a stream that wait for the client's window, and a frame more.
 const STREAM_BUFFER: usize = 16 << 10;
+
 /// An instruction to all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -46,59 +49,108 @@ pub(super) enum Order {
 /// An open connection for the counters. It is counted and logged as ended when it is dropped, even by a
 /// panic.
 pub(super) struct Counted {
-    connection: Arc<Connection>,
-    pub why: &'static str,
+    /// None: it rests, and is still open.
+    connection: Option<Arc<Connection>>,
+    why: &'static str,
 }
 
 impl Counted {
+    /// A connection that begins.
     pub fn new(connection: Arc<Connection>) -> Self {
         connection.log_begin();
+        Self::again(connection)
+    }
+
+    /// A connection that rested.
+    pub fn again(connection: Arc<Connection>) -> Self {
         Self {
-            connection,
+            connection: Some(connection),
             why: "broken",
         }
     }
 
-    pub fn connection(&self) -> &Arc<Connection> {
-        &self.connection
+    /// Ends it for this reason.
+    pub fn end(mut self, why: &'static str) {
+        self.why = why;
+    }
+
+    /// Lets it rest in this slot.
+    fn rest(mut self, slot: Slot) -> Option<Rested> {
+        let connection = self.connection.take()?;
+        let (until, shared) = (rests_until(&connection), Arc::clone(&connection.shared));
+        match Arc::try_unwrap(connection) {
+            Ok(connection) => {
+                let (past, socket) = connection.rest()?;
+                shared.metrics.rested();
+                Some(Rested {
+                    socket,
+                    past,
+                    slot,
+                    until,
+                })
+            }
+            Err(connection) => {
+                self.connection = Some(connection);
+                None
+            }
+        }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.connection.log_end(self.why);
+        if let Some(connection) = &self.connection {
+            connection.log_end(self.why);
+        }
     }
 }
 
-/// Serves a connection. Returns why it ended.
+/// Serves a connection until it ends or rests, in its slot.
 pub(super) async fn serve(
+    counted: Counted,
+    tcp: Arc<TcpStream>,
+    tls: Option<TlsAcceptor>,
+    order: watch::Receiver<Order>,
+    slot: Slot,
+) -> Option<Rested> {
+    let connection = counted.connection.clone()?;
+    let why = speak(&connection, tcp, tls, order).await;
+    drop(connection);
+    match why {
+        Some(why) => {
+            counted.end(why);
+            None
+        }
+        None => counted.rest(slot),
+    }
+}
+
+/// Speaks with the client until the connection ends or rests. Returns why it ends, if it does.
+async fn speak(
     connection: &Arc<Connection>,
     tcp: Arc<TcpStream>,
     tls: Option<TlsAcceptor>,
     mut order: watch::Receiver<Order>,
-) -> &'static str {
+) -> Option<&'static str> {
     let socket = Watched {
         connection: Arc::clone(connection),
         socket: Arc::clone(&tcp),
     };
     let client = (connection, &*tcp);
     let why = match tls {
-        None => speak(client, Kept::new(socket), Entrance::Plain, order).await,
+        None => speak_plainly(client, Kept::new(socket), order).await?,
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
                 accepted = timeout(time, Box::pin(tls.accept(socket))) => accepted,
                 // A handshake that is not complete has no response to wait for.
-                Ok(()) = order.changed() => return "shutdown",
+                Ok(()) = order.changed() => return Some("shutdown"),
             };
             match accepted {
                 // In memory of its own, which connections without TLS do not need.
-                Ok(Ok(stream)) => {
-                    let stream = Kept::new(stream);
-                    Box::pin(speak(client, stream, Entrance::Tls, order)).await
-                }
+                Ok(Ok(stream)) => Box::pin(speak_tls(client, Kept::new(stream), order)).await,
                 Ok(Err(error)) => {
-                    tracing::debug!("{}: TLS: {error}", connection.peer);
+                    tracing::debug!("{}: TLS: {error}", connection.peer());
                     "tls"
                 }
                 Err(_) => "header timeout",
@@ -112,7 +164,7 @@ pub(super) async fn serve(
     } else {
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
-    why
+    Some(why)
 }
 
 /// Gives each stream of HTTP/2 a task that its connection can end.
@@ -136,30 +188,44 @@ fn has_unread(socket: &TcpStream) -> bool {
         .is_ok_and(|count| count > 0)
 }
 
-/// Speaks HTTP until the connection ends, or the client is too slow.
-async fn speak(
+/// Speaks HTTP without TLS until the connection ends or rests. Returns why it ends, if it does.
+async fn speak_plainly(
+    client: (&Arc<Connection>, &TcpStream),
+    stream: Kept<Watched>,
+    mut order: watch::Receiver<Order>,
+) -> Option<&'static str> {
+    let mut patience = Patience::new(client.0);
+    if let Some(why) = timeout(REST, wait(client, &mut patience, &mut order))
+        .await
+        .ok()?
+    {
+        return Some(why);
+    }
+    // In memory of its own, which a connection that waits does not need.
+    let orders = (&mut patience, &mut order);
+    Box::pin(converse(client, &stream, Entrance::Plain, orders)).await
+}
+
+/// Speaks HTTP within TLS until the connection ends. Its state stays with it when it rests.
+async fn speak_tls(
     client: (&Arc<Connection>, &TcpStream),
     stream: Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
-    entrance: Entrance,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let mut patience = Patience::new(client.0);
-    // A handshake of TLS may have read the first request.
-    let mut waits = entrance == Entrance::Plain;
     loop {
-        if waits && let Some(why) = wait(client, &mut patience, &mut order).await {
-            return why;
-        }
-        // In memory of its own, which a connection that waits does not need.
-        let speaking = converse(client, &stream, entrance, (&mut patience, &mut order));
+        // The handshake may have read the first request.
+        let orders = (&mut patience, &mut order);
+        let speaking = converse(client, &stream, Entrance::Tls, orders);
         if let Some(why) = Box::pin(speaking).await {
             return why;
         }
-        let rested = client.0.shared.metrics.rested() + 1;
-        if memory::is_left_by(rested) {
-            tokio::task::spawn_blocking(memory::give_back);
+        if memory::is_left_by(client.0.shared.metrics.rested() + 1) {
+            memory::give_back_soon();
         }
-        waits = true;
+        if let Some(why) = wait(client, &mut patience, &mut order).await {
+            return why;
+        }
     }
 }
 
@@ -182,7 +248,10 @@ async fn converse(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
-    let service = |request| handler::answer(Arc::clone(connection), request, entrance);
+    let service = |request| {
+        connection.asked();
+        handler::answer(Arc::clone(connection), request, entrance)
+    };
     let io = TokioIo::new(stream.clone());
     let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
     let mut finishing = false;
@@ -275,7 +344,7 @@ fn why(
         Ok(()) if !finishing && !leaving && connection.was_cut() => "client left",
         Ok(()) => "done",
         Err(error) => {
-            tracing::debug!("{}: {error}", connection.peer);
+            tracing::debug!("{}: {error}", connection.peer());
             match reason(&*error) {
                 // If hyper should end before HTTP began, it ends with an error.
                 "broken" if finishing => "shutdown",

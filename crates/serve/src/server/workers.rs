@@ -1,6 +1,7 @@
 //! Threads that each serve a share of the connections. What a connection does stays in one thread, so that none wakes another.
 
 use std::io;
+use std::net;
 use std::thread::{self, JoinHandle};
 
 use tokio::net::TcpStream;
@@ -67,12 +68,11 @@ impl Workers {
     }
 
     /// A socket in the runtime for a connection of this number.
-    pub fn place(&self, number: u64, socket: TcpStream) -> io::Result<(Handle, TcpStream)> {
+    ///
+    /// It is watched anew even in the same runtime: of one that was accepted the runtime supposes that it can be read, so that a connection
+    /// without a request would not wait.
+    pub fn place(&self, number: u64, socket: net::TcpStream) -> io::Result<(Handle, TcpStream)> {
         let runtime = self.runtime(number);
-        if self.0.is_empty() {
-            return Ok((runtime, socket));
-        }
-        let socket = socket.into_std()?;
         let there = runtime.enter();
         let socket = TcpStream::from_std(socket)?;
         drop(there);

@@ -17,7 +17,7 @@ pub(super) struct SocketRate {
     asked: Asked,
     late: Late,
     /// The kernel did not pace this socket when it should. The application paces it then.
-    pub refused: bool,
+    refused: bool,
 }
 
 /// The rate that the kernel should keep for the socket.
@@ -54,6 +54,14 @@ impl SocketRate {
         !self.refused && self.videos.len() <= 1
     }
 
+    /// How the socket was really paced, if it was to be so.
+    pub fn really_by(&self, by: &'static str) -> &'static str {
+        match self.refused {
+            true => "application",
+            false => by,
+        }
+    }
+
     /// A video is sent at this rate in bit/s, or at full speed.
     pub fn set(&mut self, number: u64, rate: Option<u64>) {
         self.videos.insert(number, rate);
@@ -68,6 +76,13 @@ impl SocketRate {
             self.asked = Asked::RateBefore(rate);
         }
         !self.videos.is_empty()
+    }
+
+    /// Gives up the memory of videos that ended.
+    pub fn forget_ends(&mut self) {
+        if self.videos.is_empty() {
+            self.videos = BTreeMap::new();
+        }
     }
 
     /// The sum of the videos' rates in bit/s, if all of them are throttled.

@@ -15,6 +15,8 @@ pub(super) struct Responses {
     pub multiplexed: bool,
     /// The number of responses that began.
     pub count: u64,
+    /// There is a request whose response did not begin yet.
+    pub asked: bool,
     /// The time since when no response is being sent.
     pub idle: Option<Instant>,
     /// The last response was not sent to its end.
@@ -37,6 +39,7 @@ impl Responses {
             streams: Vec::new(),
             multiplexed: false,
             count: 0,
+            asked: false,
             idle: Some(Instant::now()),
             cut: false,
         }
@@ -46,6 +49,7 @@ impl Responses {
     pub fn begin(&mut self) -> u64 {
         let number = self.count;
         self.count += 1;
+        self.asked = false;
         let response = Response {
             since: Instant::now(),
             task: task::try_id(),
@@ -61,6 +65,13 @@ impl Responses {
         self.sending.remove(&number);
         if self.sending.is_empty() {
             self.idle = Some(Instant::now());
+        }
+    }
+
+    /// Gives up the memory of responses that ended.
+    pub fn forget_ends(&mut self) {
+        if self.sending.is_empty() {
+            self.sending = BTreeMap::new();
         }
     }
 

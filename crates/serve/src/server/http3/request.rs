@@ -37,7 +37,7 @@ impl Drop for Sending {
 /// Reads a request, and answers it.
 pub(super) async fn answer(connection: Arc<Connection>, resolver: Resolver) {
     let time = connection.shared.config.limits.header_timeout;
-    let peer = connection.peer;
+    let peer = connection.peer();
     let done = match timeout(time, resolver.resolve_request()).await {
         Ok(Ok((request, stream))) => send(connection, request, stream).await,
         Ok(Err(error)) => Err(error.into()),

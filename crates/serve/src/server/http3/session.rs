@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bounded::Bounded;
 use super::{Handshake, NO_ERROR, request};
-use crate::server::connection::Connection;
+use crate::server::connection::{Connection, Past};
 use crate::server::patience::{FAREWELL, Patience, Verdict};
 use crate::server::quic::Quic;
 use crate::server::session::{Counted, HEADER, Order};
@@ -42,9 +42,10 @@ pub(in crate::server) async fn serve(
     };
     drop(handshake.unproved);
     let transport = Transport::Quic(Quic::new(quic.clone(), window));
-    let connection = Connection::new(shared, number, group, transport, peer);
-    let mut counted = Counted::new(Arc::new(connection));
-    counted.why = speak(counted.connection(), &quic, order).await;
+    let connection = Connection::new(shared, Past::new(number, group, peer), transport);
+    let connection = Arc::new(connection);
+    let counted = Counted::new(Arc::clone(&connection));
+    counted.end(speak(&connection, &quic, order).await);
     quic.close(NO_ERROR.into(), b"");
 }
 
@@ -81,7 +82,7 @@ async fn speak(
                 }
                 Ok(None) => return ended(connection, quic),
                 Err(error) => {
-                    tracing::debug!("{}: {error}", connection.peer);
+                    tracing::debug!("{}: {error}", connection.peer());
                     return ended(connection, quic);
                 }
             },

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tidegate_pace::Way;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Config, Counted, Server, prepare};
+use super::{Config, Connection, Counted, Past, Server, Transport};
 
 #[tokio::test]
 async fn connections_whose_task_panics_are_counted_as_ended() {
@@ -14,13 +14,10 @@ async fn connections_whose_task_panics_are_counted_as_ended() {
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
     let (socket, peer) = listener.accept().await.unwrap();
-    let counted = Counted::new(Arc::new(prepare(
-        &server.shared,
-        0,
-        0,
-        &Arc::new(socket),
-        peer,
-    )));
+    let transport = Transport::Tcp(Arc::new(socket));
+    let shared = Arc::clone(&server.shared);
+    let connection = Connection::new(shared, Past::new(0, 0, peer), transport);
+    let counted = Counted::new(Arc::new(connection));
     let open = |count| format!("connections_open {count}\n");
     assert!(server.shared.metrics.text().contains(&open(1)));
     let task = tokio::spawn(async move {

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::{log_to, split, start, start_with};
 use crate::server::LogFormat;
+use crate::server::rest::REST;
 use tidegate_pace::Way;
 
 #[tokio::test]
@@ -52,17 +53,23 @@ async fn timeouts_of_zero_are_refused() {
 
 #[tokio::test]
 async fn whoever_says_nothing_is_logged_as_such() {
-    for (header, expected) in [(200, "header timeout"), (20_000, "shutdown")] {
+    // Its time is up, or the server ends: before the connection rests, and while it does.
+    let resting = REST + Duration::from_millis(300);
+    for (header, stop, expected) in [
+        (200, None, "header timeout"),
+        (1_300, None, "header timeout"),
+        (20_000, Some(Duration::from_millis(100)), "shutdown"),
+        (20_000, Some(resting), "shutdown"),
+    ] {
         let mut server = start_with(
             |config| config.limits.header_timeout = Duration::from_millis(header),
             log_to("log", LogFormat::Json),
         )
         .await;
         let mut socket = server.connect().await;
-        if header < 1000 {
-            let _ = socket.read(&mut [0]).await;
-        } else {
-            sleep(Duration::from_millis(100)).await;
+        match stop {
+            Some(after) => sleep(after).await,
+            None => assert_eq!(socket.read(&mut [0]).await.unwrap(), 0),
         }
         server.stop().await;
         let log = std::fs::read_to_string(server.folder.path().join("log")).unwrap();

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::media::make::{self, Layout};
 use crate::server::Config;
 use crate::server::body::Answer;
-use crate::server::connection::Connection;
+use crate::server::connection::{Connection, Past};
 use crate::server::disk::Wait;
 use crate::server::files::{Folder, ServedFile, Target};
 use crate::server::kernel::Sockets;
@@ -61,7 +61,7 @@ pub(super) async fn stage(way: Way, start_up: u64) -> Stage {
     let socket = Arc::new(socket);
     let transport = Transport::Tcp(socket.clone());
     Stage {
-        connection: Arc::new(Connection::new(shared, 0, 0, transport, address)),
+        connection: Arc::new(Connection::new(shared, Past::new(0, 0, address), transport)),
         socket,
         folder,
         peer,
