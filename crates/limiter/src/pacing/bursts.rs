@@ -46,8 +46,8 @@ impl Bursts {
         }
     }
 
-    /// When the next burst may be written, at the earliest.
-    pub fn due(&mut self, now: Nanos, keep: Keep) -> Nanos {
+    /// When the next burst may be written, at the earliest. It has these bytes, a whole block unless less is left of the transfer.
+    pub fn due(&mut self, now: Nanos, keep: Keep, bytes: u64) -> Nanos {
         self.keep = keep;
         if keep == Keep::TwoBursts {
             let two = now.saturating_sub(time_of(self.rate, self.block));
@@ -59,7 +59,10 @@ impl Bursts {
         }
         match keep {
             Keep::Count => now,
-            Keep::All | Keep::TwoBursts => self.enough.max(self.next),
+            Keep::All | Keep::TwoBursts => {
+                let less = time_of(self.rate, self.block.saturating_sub(bytes));
+                self.enough.saturating_sub(less).max(self.next)
+            }
         }
     }
 
@@ -91,7 +94,7 @@ mod tests {
         let mut write = |bursts: &mut Bursts, from: Nanos, count: usize| {
             let mut now = from;
             for _ in 0..count {
-                now = bursts.due(now, Keep::TwoBursts).max(now);
+                now = bursts.due(now, Keep::TwoBursts, 10_000).max(now);
                 at.push(now / MILLISECOND);
                 bursts.wrote(10_000, now);
             }
@@ -101,14 +104,17 @@ mod tests {
         write(&mut bursts, 200 * MILLISECOND, 5);
         assert_eq!(at, [20, 40, 200, 210, 220, 240, 260]);
         // Behind, the six that were missed are due.
-        bursts.due(270 * MILLISECOND, Keep::Count);
+        bursts.due(270 * MILLISECOND, Keep::Count, 10_000);
         bursts.wrote(60_000, 270 * MILLISECOND);
-        let due = bursts.due(270 * MILLISECOND, Keep::TwoBursts);
+        let due = bursts.due(270 * MILLISECOND, Keep::TwoBursts, 10_000);
         assert_eq!(due, 280 * MILLISECOND);
         // What the window let go ahead counts, up to 262,144 bytes.
-        bursts.due(280 * MILLISECOND, Keep::Count);
+        bursts.due(280 * MILLISECOND, Keep::Count, 10_000);
         bursts.wrote(1 << 30, 280 * MILLISECOND);
         let wait = 10_000_u64 * 2_000 + (1 << 18) * 2_000;
-        assert_eq!(bursts.due(0, Keep::TwoBursts), 280 * MILLISECOND + wait);
+        assert_eq!(
+            bursts.due(0, Keep::TwoBursts, 10_000),
+            280 * MILLISECOND + wait
+        );
     }
 }

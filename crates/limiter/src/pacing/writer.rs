@@ -87,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// The transfer has this many bytes in all, so that application pacing does not wait for a whole block when less
+    /// The transfer has this many bytes in all, so that its end does not wait for a whole block or burst when less
     /// is left.
     #[must_use]
     pub fn length(self, bytes: Bytes) -> Self {
@@ -156,11 +156,12 @@ impl Writer {
             }
             Way::Trickle { block } => {
                 let keep = self.keep(hold);
-                let due = self.bursts(now, block).due(now, keep);
+                let burst = block.min(self.left.unwrap_or(u64::MAX)).max(1);
+                let due = self.bursts(now, block).due(now, keep, burst);
                 if keep == Keep::Count {
                     return Ready::Write(u64::MAX);
                 }
-                (due, block)
+                (due, burst)
             }
         };
         let wait = due.saturating_sub(now);

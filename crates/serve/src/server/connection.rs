@@ -64,6 +64,16 @@ struct Changing {
     notes: Notes,
 }
 
+/// A request whose response did not begin yet, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Asked(Arc<Connection>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.changing().responses.asked -= 1;
+    }
+}
+
 impl Changing {
     /// Gives up the memory of responses that ended: a map keeps that of its last entry, which lies between what is freed.
     fn forget_ends(&mut self) {
@@ -274,7 +284,7 @@ impl Connection {
             return None;
         }
         let responses = &self.changing().responses;
-        let rests = responses.count > 0 && !responses.asked && !responses.multiplexed;
+        let rests = responses.count > 0 && responses.asked == 0 && !responses.multiplexed;
         responses.idle.filter(|_| rests).map(|idle| idle + REST)
     }
 
@@ -303,6 +313,7 @@ impl Connection {
             Some(idle) if self.past.progress.is_outstanding() => {
                 (idle.max(progress) + limits.stall_timeout, true)
             }
+            Some(_) if responses.asked > 0 => (Instant::now() + limits.header_timeout, false),
             Some(idle) => (idle.max(progress) + limits.header_timeout, false),
             None => {
                 let slowest = responses.waits_since(progress).unwrap_or(progress);
@@ -359,9 +370,10 @@ impl Connection {
             + Duration::from_nanos(nanos.min(self.now() + 86_400_000_000_000))
     }
 
-    /// A request arrived, whose response may have to wait for the disk before it begins.
-    pub fn asked(&self) {
-        self.changing().responses.asked = true;
+    /// A request arrived. Until its response begins, which may have to wait for the disk, nothing waits for the client.
+    pub fn asked(self: &Arc<Self>) -> Asked {
+        self.changing().responses.asked += 1;
+        Asked(Arc::clone(self))
     }
 
     /// Begins a short response. Returns its number.
@@ -409,6 +421,7 @@ impl Connection {
             Credit::Free => Writer::new(way, throttled, Bytes::new(0)),
             _ => Writer::new(way, throttled, Bytes::new(credit)),
         };
+        let writer = writer.length(Bytes::new(span.end - span.start));
         changing.rate.set(number, None);
         if credit > 0 {
             self.apply(&mut changing.rate);

@@ -142,7 +142,10 @@ async fn file(
         }
         Ok(Target::Folder(_) | Target::Page(_)) if !target.ends_with('/') => {
             // Leading slashes are removed: a client could read `//name` as another server's name.
-            let to = format!("/{}/", target.trim_start_matches('/'));
+            let query = uri
+                .query()
+                .map_or(String::new(), |query| format!("?{query}"));
+            let to = format!("/{}/{query}", target.trim_start_matches('/'));
             moved(&connection, record, &to, head)
         }
         Ok(Target::Page(found)) => {
@@ -166,7 +169,10 @@ fn moved(connection: &Arc<Connection>, record: Request, to: &str, head: bool) ->
 /// The same address with TLS at this port.
 fn secure<B>(request: &hyper::Request<B>, port: u16) -> Option<String> {
     let named = request.headers().get(HOST).map(HeaderValue::to_str);
-    let named: Option<Authority> = named.and_then(Result::ok)?.parse().ok();
+    // HTTP/2 names it in the address alone (RFC 9113, section 8.3.1).
+    let named: Option<Authority> = named
+        .and_then(Result::ok)
+        .and_then(|name| name.parse().ok());
     let authority = request.uri().authority().cloned().or(named)?;
     let host = authority.host();
     let path = request

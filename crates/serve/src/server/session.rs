@@ -249,8 +249,13 @@ async fn converse(
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
     let service = |request| {
-        connection.asked();
-        handler::answer(Arc::clone(connection), request, entrance)
+        let asked = connection.asked();
+        let answer = handler::answer(Arc::clone(connection), request, entrance);
+        async move {
+            let answer = answer.await;
+            drop(asked);
+            answer
+        }
     };
     let io = TokioIo::new(stream.clone());
     let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
@@ -326,6 +331,11 @@ async fn wait(
             }
             () = sleep_until(patience.next(connection)) => match patience.check(connection) {
                 Verdict::Wait => {}
+                // A request that has just come is answered.
+                Verdict::Ask if has_unread(socket) => {
+                    let _ = socket.readable().await;
+                    return None;
+                }
                 Verdict::Ask => return Some(ends("header timeout")),
                 Verdict::End(why) => return Some(why),
             },

@@ -349,3 +349,17 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn the_last_burst_waits_for_its_own_tokens_only() {
+    // 2 s of a sound of 64 kbit/s, at 125 %: 10,000 bytes/s.
+    let way = Way::Trickle { block: 14_480 };
+    let mut writer = at_125_percent(way, 64_000, 0).length(Bytes::new(16_000));
+    let first = writer.ready(0, Some(Hold::Fallback));
+    assert_eq!(first, Ready::Wait(1_448 * MS));
+    for (at, bytes) in [(1_448 * MS, 14_480), (1_600 * MS, 1_520)] {
+        assert_eq!(writer.ready(at - MS, Some(Hold::Fallback)), Ready::Wait(MS));
+        assert_eq!(writer.ready(at, Some(Hold::Fallback)), Ready::Write(bytes));
+        writer.wrote(Bytes::new(bytes), at);
+    }
+}

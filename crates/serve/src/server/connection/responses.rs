@@ -15,8 +15,8 @@ pub(super) struct Responses {
     pub multiplexed: bool,
     /// The number of responses that began.
     pub count: u64,
-    /// There is a request whose response did not begin yet.
-    pub asked: bool,
+    /// Requests whose responses did not begin yet.
+    pub asked: u64,
     /// The time since when no response is being sent.
     pub idle: Option<Instant>,
     /// The last response was not sent to its end.
@@ -39,7 +39,7 @@ impl Responses {
             streams: Vec::new(),
             multiplexed: false,
             count: 0,
-            asked: false,
+            asked: 0,
             idle: Some(Instant::now()),
             cut: false,
         }
@@ -49,7 +49,6 @@ impl Responses {
     pub fn begin(&mut self) -> u64 {
         let number = self.count;
         self.count += 1;
-        self.asked = false;
         let response = Response {
             since: Instant::now(),
             task: task::try_id(),

@@ -151,7 +151,6 @@ impl Shelf {
         if self.is_fresh() {
             return false;
         }
-        self.checked = Some(Instant::now());
         let identity = folder.identity(path);
         // A full shelf lacks manifests.
         let same = identity.is_some() && identity == self.folder && !self.is_full;
@@ -183,6 +182,8 @@ impl Shelf {
             }
             self.manifests.push(known);
         }
+        // Only now: what takes longer than a while to compare would never count as compared.
+        self.checked = Some(Instant::now());
         changed
     }
 

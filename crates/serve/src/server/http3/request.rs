@@ -58,7 +58,9 @@ async fn send(
         is_complete: false,
     };
     let stream = &mut sending.stream;
+    let asked = connection.asked();
     let Ok(response) = handler::answer(connection, request, Entrance::Quic).await;
+    drop(asked);
     let (mut head, body) = response.into_parts();
     // hyper does this for the other versions (RFC 9110, section 6.6.1).
     let now = httpdate::fmt_http_date(SystemTime::now());

@@ -20,6 +20,9 @@ use crate::server::transport::Transport;
 /// How often a connection that is to end checks whether its client has everything.
 const FINISH_CHECK: Duration = Duration::from_millis(100);
 
+/// GOAWAY names the first request that is not served: the next one after those that came (RFC 9114, section 5.2). h3 counts from the last of these.
+const NEXT: usize = 1;
+
 /// Serves a client. `number` and `group`: those of the connection.
 pub(in crate::server) async fn serve(
     shared: Arc<Shared>,
@@ -69,16 +72,22 @@ async fn speak(
     let mut answers = JoinSet::new();
     let mut patience = Patience::new(connection);
     let mut finishing = false;
+    // The client will send no more requests.
+    let mut is_last = false;
     loop {
         let check = match finishing {
             true => Instant::now() + FINISH_CHECK,
             false => patience.next(connection),
         };
         tokio::select! {
-            accepted = http.accept() => match accepted {
+            accepted = http.accept(), if !is_last => match accepted {
                 Ok(Some(request)) => {
                     let answer = request::answer(Arc::clone(connection), request);
                     connection.spawned(answers.spawn(answer));
+                }
+                // What quinn took may still be on its way.
+                Ok(None) if quic.close_reason().is_none() => {
+                    (is_last, finishing) = (true, true);
                 }
                 Ok(None) => return ended(connection, quic),
                 Err(error) => {
@@ -97,7 +106,7 @@ async fn speak(
                     connection.spawned(answers.spawn(answer));
                 }
                 finishing = true;
-                let _ = timeout(FAREWELL, http.shutdown(0)).await;
+                let _ = timeout(FAREWELL, http.shutdown(NEXT)).await;
             }
             () = sleep_until(check) => match patience.check(connection) {
                 // What quinn took is lost if the connection ends before the client has it.
@@ -106,7 +115,7 @@ async fn speak(
                 }
                 Verdict::Wait => {}
                 Verdict::Ask => {
-                    let _ = timeout(FAREWELL, http.shutdown(0)).await;
+                    let _ = timeout(FAREWELL, http.shutdown(NEXT)).await;
                 }
                 Verdict::End("header timeout") if connection.was_used() => return "done",
                 Verdict::End(why) => return why,

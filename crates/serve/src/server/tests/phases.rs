@@ -19,6 +19,7 @@ use crate::server::files::{Folder, ServedFile, Target};
 use crate::server::kernel::Sockets;
 use crate::server::metrics::Metrics;
 use crate::server::pace::Pace;
+use crate::server::patience::{Patience, Verdict};
 use crate::server::range::Span;
 use crate::server::request::Request;
 use crate::server::shared::Shared;
@@ -157,10 +158,9 @@ async fn the_whole_file_in_its_time() {
     let mut answer = stage.video(0);
     let all = blocks(&mut answer, usize::MAX).await;
     assert_eq!(sum(&all), 7_500_000);
-    // 30 s of video at once, 30 s at 125 %. The last block waits as if it were complete, 419 ms at
-    // most.
+    // 30 s of video at once, 30 s at 125 %.
     let (last, _) = all[all.len() - 1];
-    assert!((23_990..=24_430).contains(&last), "{last} ms");
+    assert!((23_990..=24_020).contains(&last), "{last} ms");
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,4 +280,25 @@ async fn the_end_of_a_response_is_being_sent() {
     assert!(connection.deadline().1);
     last.advance(4_464);
     assert!(!connection.deadline().1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_the_disk_is_not_late() {
+    let stage = stage(Way::None, 0).await;
+    let asked = stage.connection.asked();
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    let mut patience = Patience::new(&stage.connection);
+    assert_eq!(patience.check(&stage.connection), Verdict::Wait);
+    drop(asked);
+    assert_eq!(patience.check(&stage.connection), Verdict::Ask);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_response_does_not_wait_for_a_whole_block() {
+    let stage = stage(Way::APPLICATION_64K, 0).await;
+    // 10 kB at 1.25 Mbit/s.
+    let all = blocks(&mut stage.video(7_490_000), usize::MAX).await;
+    assert_eq!(sum(&all), 10_000);
+    let (last, _) = all[all.len() - 1];
+    assert!((64..=80).contains(&last), "{last} ms");
 }

@@ -199,6 +199,12 @@ async fn plain_addresses_lead_to_tls() {
             assert_eq!(ask(&format!("GET /abc.txt HTTP/1.0\r\n{end}")).await.0, 400);
             let evil = format!("GET / HTTP/1.1\r\nHost: a/b\r\n{end}");
             assert_eq!(ask(&evil).await.0, 400);
+            // HTTP/2 has no `Host`.
+            let socket = TcpStream::connect(addresses[1].0).await.unwrap();
+            let mut sender = http2(socket).await;
+            let request = Request::get("http://localhost/abc.txt").body(Empty::new());
+            let answer = sender.send_request(request.unwrap()).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::MOVED_PERMANENTLY);
         } else {
             assert_eq!((status, &body[..]), (200, &b"abcdefghij"[..]));
         }

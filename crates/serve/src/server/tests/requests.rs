@@ -130,7 +130,11 @@ async fn folders_are_listed_if_wanted() {
     );
     let (status, _, body) = server.ask("GET", "/sub/a%20b%3Cc%3E%22d%26.mp4", &[]).await;
     assert_eq!((status, &body[..]), (200, &b"x"[..]));
-    for (target, to) in [("/sub", "/sub/"), ("//sub", "/sub/")] {
+    for (target, to) in [
+        ("/sub", "/sub/"),
+        ("//sub", "/sub/"),
+        ("/sub?x=1", "/sub/?x=1"),
+    ] {
         let (status, head, _) = server.ask("GET", target, &[]).await;
         assert_eq!(status, 301);
         assert!(head.contains(&format!("location: {to}\r\n")), "{head}");
