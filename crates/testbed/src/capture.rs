@@ -200,12 +200,13 @@ impl Recording {
     /// # Errors
     /// If a capture could not be written.
     pub(crate) fn finish(self) -> Result<(), TestbedError> {
-        for writing in self.writings {
+        // All of them, also if one fails.
+        let finished = self.writings.into_iter().map(|writing| {
             let file = writing.file.clone();
             let finished = writing.finish();
-            finished.map_err(|error| TestbedError::Capture(file, error))?;
-        }
-        Ok(())
+            finished.map_err(|error| TestbedError::Capture(file, error))
+        });
+        finished.collect::<Vec<_>>().into_iter().collect()
     }
 }
 

@@ -26,13 +26,14 @@ use crate::forward::End;
 use crate::link::{Layer, Link, LinkPlan, LinkReport};
 use crate::namespace::Port;
 use crate::{TestbedError, join};
-use addresses::Addresses;
+use addresses::{Addresses, Taken};
 use names::Names;
 use outside::Outside;
 use translation::Translation;
 
-pub use first::run_first;
+pub use first::{Blocked, is_ignored, run_first};
 pub use rows::{ShellElementRow, ShellWindowRow};
+pub use terminal::Foreground;
 pub use user::{UserNamespaces, may_open_shells};
 
 mod addresses;
@@ -41,6 +42,7 @@ mod names;
 mod outside;
 mod refusal;
 mod rows;
+mod terminal;
 mod translation;
 mod user;
 
@@ -241,8 +243,11 @@ fn gateway() -> Result<(Addresses, Port), TestbedError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev");
     let text = text.map_err(TestbedError::system("list the devices"))?;
     let mtu = addresses::mtu();
+    let taken = Taken::here(&std::fs::read_to_string(names::FILE).unwrap_or_default());
     for number in addresses::unused(&text) {
-        let mut addresses = Addresses::new(number, mtu);
+        let Some(mut addresses) = Addresses::free(number, mtu, &taken) else {
+            continue;
+        };
         let device = match device(&addresses.name, mtu, addresses.gateway) {
             Ok(device) => device,
             // Another shell was faster.
@@ -297,10 +302,18 @@ fn roomy(name: &str) -> String {
     format!("link set dev {name} txqueuelen 10000\n")
 }
 
+/// A command of the system's. Users without rights do not have the folders in their PATH where Debian keeps some of these.
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
+    command
+}
+
 /// Runs several commands of `ip` in the thread's namespace.
 fn ip(commands: &str) -> Result<(), TestbedError> {
     let failed = |error: io::Error| TestbedError::Command("ip -batch -".into(), error.to_string());
-    let mut child = Command::new("ip")
+    let mut child = tool("ip")
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

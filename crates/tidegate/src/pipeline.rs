@@ -66,15 +66,9 @@ pub fn interrupt_flags() -> anyhow::Result<(Arc<AtomicBool>, Arc<AtomicBool>)> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
     let terminated = Arc::new(AtomicBool::new(false));
-    // Under nohup(1) SIGHUP is ignored, and stays so. The mask's lowest bit is signal 1, proc(5).
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    let kept = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
-    let signals = [SIGINT, SIGTERM, SIGHUP];
-    let caught = if kept { &signals[..2] } else { &signals[..] };
+    let caught = signals::caught(&[SIGINT, SIGTERM, SIGHUP]);
     let (to_stop, to_terminate) = (Arc::clone(&stop), Arc::clone(&terminated));
-    signals::on(caught, move |signal| {
+    signals::on(&caught, move |signal| {
         to_terminate.fetch_or(signal == SIGTERM, Ordering::Relaxed);
         to_stop.store(true, Ordering::Relaxed);
     })?;

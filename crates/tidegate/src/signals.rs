@@ -6,10 +6,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use signal_hook::iterator::Signals;
+use tidegate_testbed::shell::is_ignored;
 
 /// A signal within this time of the first one is the same request: timeout(1) sends its signal to the command, and then to
 /// all processes of its group.
 const SAME: Duration = Duration::from_millis(500);
+
+/// The signals among these that this process does not ignore. What nohup(1), or a shell that starts a job in the background, lets it ignore stays
+/// ignored.
+pub fn caught(signals: &[c_int]) -> Vec<c_int> {
+    let all = signals.iter().copied();
+    all.filter(|&signal| !is_ignored(signal)).collect()
+}
 
 /// Calls a function at each of these signals. One that comes later than the first ends the process, as if it had not been
 /// caught. The thread that waits for them has the rights that the caller has now.

@@ -152,6 +152,51 @@ fn killing_any_process_leaves_nothing() {
     }
 }
 
+/// What nohup(1) lets a command ignore stays ignored in the shell. A signal that comes while it starts is not lost.
+#[test]
+fn signals_reach_the_command_unless_they_are_ignored() {
+    let test = "signals_reach_the_command_unless_they_are_ignored";
+    let Some((machine, _server)) = machine(test) else {
+        return;
+    };
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let start = |before: &str, seconds: &str| {
+        let script = format!("{before} exec {program} shell -q -- sleep {seconds}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        machine.start(&mut command).expect("it starts")
+    };
+    let send = |process: u32, signal: &str| {
+        let status = Command::new("kill")
+            .args([signal, &process.to_string()])
+            .status();
+        assert!(status.expect("kill runs").success());
+    };
+    let mut ignoring = start("trap '' HUP;", "2");
+    let process = ignoring.child().id();
+    until("sleep runs", || {
+        let all = descendants(process);
+        all.iter().any(|(_, name)| name == "sleep")
+    });
+    send(process, "-HUP");
+    assert_eq!(ignoring.child().wait().expect("it ends").code(), Some(0));
+    for _ in 0..4 {
+        let mut shell = start("", "30");
+        let process = shell.child().id();
+        // The first process in the shell has no handlers yet.
+        let first = loop {
+            let mut all = descendants(process).into_iter();
+            if let Some((first, _)) = all.find(|(_, name)| name == "exe") {
+                break first;
+            }
+        };
+        send(first, "-TERM");
+        let sent = Instant::now();
+        shell.child().wait().expect("it ends");
+        assert!(sent.elapsed() < Duration::from_secs(20));
+    }
+}
+
 #[test]
 fn wrong_words_are_refused_with_a_remedy() {
     for (words, said) in [

@@ -1,8 +1,11 @@
 //! The numbers of shells, and the addresses that follow from them.
 
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use nix::sys::socket::{getsockopt, sockopt::IpMtu};
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{SockaddrStorage, getsockopt, sockopt::IpMtu};
+
+use super::names::servers;
 
 /// What devices of shells are called, before their numbers.
 const NAME: &str = "tg";
@@ -30,11 +33,56 @@ pub(super) struct Addresses {
     pub(super) mtu: u16,
 }
 
+/// Networks of IPv4 that something else has: the first and the last address of each.
+#[derive(Debug, Default)]
+pub(super) struct Taken(Vec<(u32, u32)>);
+
+impl Taken {
+    /// Those of the machine's devices, but for other shells', and its servers for names. `resolv` is the text of `/etc/resolv.conf`.
+    pub(super) fn here(resolv: &str) -> Self {
+        let mut all = Vec::new();
+        for one in getifaddrs().into_iter().flatten() {
+            let address = |storage: Option<SockaddrStorage>| Some(storage?.as_sockaddr_in()?.ip());
+            let (Some(ip), mask) = (address(one.address), address(one.netmask)) else {
+                continue;
+            };
+            let number = one.interface_name.strip_prefix(NAME);
+            if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+                continue;
+            }
+            let mask = mask.map_or(u32::MAX, u32::from);
+            all.push((u32::from(ip) & mask, u32::from(ip) | !mask));
+        }
+        all.extend(servers(resolv).filter_map(|server| match server {
+            IpAddr::V4(ip) => Some((ip.into(), ip.into())),
+            IpAddr::V6(_) => None,
+        }));
+        Self(all)
+    }
+
+    /// Whether one of them has an address among those of a network with this length of its prefix.
+    fn meets(&self, network: Ipv4Addr, bits: u8) -> bool {
+        let first = u32::from(network);
+        let last = first | u32::MAX >> bits;
+        self.0.iter().any(|&(from, to)| from <= last && to >= first)
+    }
+}
+
 impl Addresses {
-    /// The addresses of the shell of this number.
-    pub(super) fn new(number: u32, mtu: u16) -> Self {
-        // Shared address space, RFC 6598: neither public nor in use in private networks.
-        let base = u32::from(Ipv4Addr::new(100, 64, 0, 0)) + 4 * number;
+    /// The addresses of the shell of this number, unless something else has them.
+    pub(super) fn free(number: u32, mtu: u16, taken: &Taken) -> Option<Self> {
+        // Shared address space, RFC 6598: neither public nor in use in private networks. If this machine has an address of it, as behind a
+        // provider's translation or in an overlay, rules for all of it are likely. The other one is for tests, RFC 2544.
+        let shared = (Ipv4Addr::new(100, 64, 0, 0), 10);
+        let (block, bits) = match taken.meets(shared.0, shared.1) {
+            false => shared,
+            true => (Ipv4Addr::new(198, 18, 0, 0), 15),
+        };
+        let base = u32::from(block) + 4 * number % (1 << (32 - bits));
+        (!taken.meets(base.into(), BITS)).then(|| Self::new(number, base, mtu))
+    }
+
+    fn new(number: u32, base: u32, mtu: u16) -> Self {
         // Unique local addresses, RFC 4193; the digits after fd are "tideg".
         let six = |host| {
             let subnet = number as u16;
@@ -89,10 +137,29 @@ mod tests {
 
     #[test]
     fn each_number_has_addresses_of_its_own() {
-        let (first, last) = (Addresses::new(0, 1500), Addresses::new(MOST - 1, 1500));
+        let free = |number| Addresses::free(number, 1500, &Taken::default()).unwrap();
+        let (first, last) = (free(0), free(MOST - 1));
         assert_eq!(first.gateway.to_string(), "100.64.0.1");
         assert_eq!(first.shell.to_string(), "100.64.0.2");
         assert_eq!(last.shell.to_string(), "100.67.255.254");
         assert_eq!(last.shell6.to_string(), "fd74:6964:6567:ffff::2");
+    }
+
+    #[test]
+    fn addresses_that_something_else_has_are_left_out() {
+        let free = |number, resolv: &str| {
+            let free = Addresses::free(number, 1500, &Taken::here(resolv));
+            free.map(|one| one.shell.to_string())
+        };
+        assert_eq!(free(1, "").as_deref(), Some("100.64.0.6"));
+        // The gateway of a shell around this one, or a provider's server.
+        for server in ["100.64.0.1", "100.100.100.100"] {
+            let resolv = format!("nameserver {server}\n");
+            assert_eq!(free(0, &resolv).as_deref(), Some("198.18.0.2"));
+            assert_eq!(free(MOST - 1, &resolv).as_deref(), Some("198.19.255.254"));
+            let both = format!("{resolv}nameserver 198.18.0.5\n");
+            assert_eq!(free(1, &both), None);
+            assert_eq!(free(2, &both).as_deref(), Some("198.18.0.10"));
+        }
     }
 }

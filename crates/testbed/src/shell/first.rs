@@ -1,9 +1,10 @@
 //! The first process in a shell: it starts the program, passes signals on, and ends with it. Then the kernel ends all other
 //! processes of the shell.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -20,6 +21,39 @@ use signal_hook::iterator::Signals;
 
 use super::names;
 use crate::TestbedError;
+
+/// Blocks the signals that [`run_first`] awaits in this thread and in processes that it starts, until this is dropped. The kernel discards
+/// signals for a process 1 that has no handlers yet, but blocked ones wait.
+#[derive(Debug)]
+pub struct Blocked(SigSet);
+
+impl Blocked {
+    /// Blocks them.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub fn new() -> Result<Self, TestbedError> {
+        let signals = awaited();
+        signals
+            .thread_block()
+            .map_err(|error| TestbedError::system("block signals")(error.into()))?;
+        Ok(Self(signals))
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // It was possible to block them.
+        let _ = self.0.thread_unblock();
+    }
+}
+
+/// Signals that the first process waits for.
+fn awaited() -> SigSet {
+    let all = PASSED_ON.iter().chain(&OF_THE_TERMINAL).chain(&[SIGCHLD]);
+    let all = all.filter_map(|&signal| Signal::try_from(signal).ok());
+    all.collect()
+}
 
 /// Signals that are for the program.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
@@ -41,19 +75,24 @@ pub fn run_first(
     set_pdeathsig(Signal::SIGKILL).map_err(failed("stay with the parent process"))?;
     // It may have ended before.
     if !lives(parent) {
-        let gone = io::ErrorKind::BrokenPipe.into();
-        return Err(TestbedError::system("stay with the parent process")(gone));
+        return Err(failed("stay with the parent process")(Errno::ESRCH));
     }
     processes().map_err(failed("show the shell's processes in /proc"))?;
+    hide_resolvers().map_err(failed("hide the machine's services for names"))?;
     if let Some(names) = names {
         look_up(names).map_err(TestbedError::system(
             "change /etc/resolv.conf for the shell",
         ))?;
     }
-    // Handlers, because a program would inherit blocked or ignored signals.
-    let awaited = PASSED_ON.iter().chain(&OF_THE_TERMINAL).chain(&[SIGCHLD]);
-    let signals = Signals::new(awaited);
+    // Handlers, because a program would inherit blocked or ignored signals. What is ignored by now, as by nohup(1), stays so.
+    let kept = PASSED_ON.iter().chain(&OF_THE_TERMINAL);
+    let kept = kept.copied().filter(|&signal| !is_ignored(signal));
+    let signals = Signals::new(kept.chain([SIGCHLD]));
     let mut signals = signals.map_err(TestbedError::system("wait for signals"))?;
+    // Those that came before are passed on now.
+    awaited()
+        .thread_unblock()
+        .map_err(failed("unblock signals"))?;
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id() as i32),
         Err(error) => {
@@ -76,9 +115,16 @@ pub fn run_first(
             let _ = Signal::try_from(signal).and_then(|signal| kill(child, signal));
         }
     }
-    Err(TestbedError::system("wait for signals")(
-        io::ErrorKind::BrokenPipe.into(),
-    ))
+    Err(failed("wait for signals")(Errno::EINTR))
+}
+
+/// Whether this process ignores a signal, as nohup(1) and shells without job control let it.
+pub fn is_ignored(signal: i32) -> bool {
+    // The mask's lowest bit is signal 1, proc(5).
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Collects processes that have ended. The exit code of the program, if it is one of them.
@@ -122,6 +168,24 @@ fn processes() -> nix::Result<()> {
     }
 }
 
+/// Services of the machine that look up names for programs and do not pass the shell's elements. Named sockets do not belong to a network
+/// namespace. Without them the C library goes on to `/etc/resolv.conf` (nss-resolve(8), nscd(8)).
+const RESOLVERS: [&str; 2] = [
+    "/run/systemd/resolve/io.systemd.Resolve",
+    "/run/nscd/socket",
+];
+
+/// Hides them from the shell.
+fn hide_resolvers() -> nix::Result<()> {
+    for socket in RESOLVERS.map(Path::new) {
+        if socket.exists() {
+            let none = None::<&str>;
+            mount(Some("/dev/null"), socket, none, MsFlags::MS_BIND, none)?;
+        }
+    }
+    Ok(())
+}
+
 /// Lets programs look up names at this address instead of loopback addresses. Only the shell sees the file.
 fn look_up(address: IpAddr) -> io::Result<()> {
     let text = std::fs::read_to_string(names::FILE)?;
@@ -133,7 +197,10 @@ fn look_up(address: IpAddr) -> io::Result<()> {
     let path = std::env::temp_dir().join(name);
     let mut file = File::create_new(&path)?;
     let none = None::<&str>;
-    let shown = file.write_all(text.as_bytes()).and_then(|()| {
+    // Others read it too, whatever the umask is.
+    let for_all = file.set_permissions(Permissions::from_mode(0o644));
+    let written = for_all.and_then(|()| file.write_all(text.as_bytes()));
+    let shown = written.and_then(|()| {
         Ok(mount(
             Some(&path),
             names::FILE,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_BYTES: usize = 65_535;
 
 /// The addresses of a file's servers.
-fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
+pub(super) fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
     let lines = text.lines().filter_map(server);
     lines.filter_map(|address| address.parse().ok())
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn addresses() -> Addresses {
-        Addresses::new(3, 1500)
+        Addresses::free(3, 1500, &crate::shell::Taken::default()).unwrap()
     }
 
     fn packet4(protocol: u8, kind: u8) -> Vec<u8> {

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStderr, ChildStdin, Command, Stdio};
+use std::process::{ChildStderr, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -49,7 +49,7 @@ impl Translation {
             };
             TestbedError::Command("nft -i".into(), cause)
         };
-        let mut nft = Command::new("nft")
+        let mut nft = super::tool("nft")
             .arg("-i")
             // It would keep a history of commands there.
             .env("HOME", "/dev/null")

@@ -5,13 +5,16 @@ mod report;
 use std::cell::Cell;
 
 use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tidegate_serve::player::{
     Audience, HttpVersion, Patience, Player, Transport, Trust, Viewed, video_url,
 };
+use tokio::sync::watch;
 
 use crate::cli::serve::{Http, Play};
 use crate::cli::{Common, UsageError};
 use crate::exit::Exit;
+use crate::signals;
 
 pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
     let audience = audience(options)?;
@@ -20,9 +23,14 @@ pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
         .build()
         .context("cannot start threads")?;
     let interrupted = Cell::new(false);
+    let (stop, mut stopped) = watch::channel(());
+    let caught = signals::caught(&[SIGINT, SIGTERM, SIGHUP]);
+    signals::on(&caught, move |_| {
+        // It fails if nobody watches any more.
+        let _ = stop.send(());
+    })?;
     let viewed = runtime.block_on(audience.watch(async {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            eprintln!("tidegate: cannot wait for Ctrl-C: {error}");
+        if stopped.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
         interrupted.set(true);

@@ -17,11 +17,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tidegate_testbed::link::LinkReport;
-use tidegate_testbed::shell::{Shell, UserNamespaces, may_open_shells, run_first};
+use tidegate_testbed::shell::{
+    Blocked, Foreground, Shell, UserNamespaces, may_open_shells, run_first,
+};
 use tidegate_testbed::{Awake, TestbedError};
 
 use crate::cli::shell::Shell as Options;
 use crate::cli::{Common, RightsError};
+use crate::signals;
 use crate::units::{plural, time};
 use folder::Folder;
 use monitor::Monitor;
@@ -73,9 +76,9 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         );
     }
     // Before the command starts: otherwise Ctrl-C could end this process first.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let mut signals = Signals::new(signals::caught(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
     let mut first = Command::new("/proc/self/exe");
-    first.args(["shell", "--inside", &std::process::id().to_string()]);
+    first.args(["shell", "--inside", &number()]);
     if let Some(names) = names {
         first.args(["--names", &names.to_string()]);
     }
@@ -88,7 +91,10 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     if options.command.is_empty() {
         first.env("PROMPT_COMMAND", prompt(&path.text));
     }
+    let foreground = Foreground::note();
+    let blocked = Blocked::new()?;
     let running = shell.start(&mut first).map_err(rights)?;
+    drop(blocked);
     let _awake = options.awake.then(Awake::new);
     let process = Pid::from_raw(running.id() as i32);
     thread::spawn(move || {
@@ -120,9 +126,17 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
             )
         }),
     };
-    let (status, report) = (status?, shell.finish()?);
-    if let Some(folder) = folder {
-        folder.write(&windows, &path.elements(&report))?;
+    if let Some(foreground) = foreground {
+        foreground.take_back();
+    }
+    let (status, report) = (status?, shell.report());
+    // The tables also if a capture could not be written.
+    let with_results = folder.is_some();
+    if let (Some(folder), Ok(report)) = (folder, &report) {
+        folder.write(&windows, &path.elements(report))?;
+    }
+    let report = shell.finish()?;
+    if with_results {
         if !common.quiet {
             eprintln!("tidegate: {}", lateness(&report));
         }
@@ -134,6 +148,14 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         );
     }
     Ok(code(status))
+}
+
+/// The number of this process in `/proc`, where the first process of the shell looks for it. In a container this may differ from what it is
+/// in its own namespace.
+fn number() -> String {
+    let own = std::fs::read_link("/proc/self").ok();
+    let own = own.and_then(|path| path.to_str().map(str::to_owned));
+    own.unwrap_or_else(|| std::process::id().to_string())
 }
 
 /// How late packets left in real time.
