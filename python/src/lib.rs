@@ -2,7 +2,6 @@
 
 mod arrow;
 mod capsule;
-mod clusters;
 mod explain;
 mod lab;
 mod limiter;
@@ -24,7 +23,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Tables>()?;
     module.add_class::<table::Table>()?;
     module.add_function(wrap_pyfunction!(rows::read, module)?)?;
-    module.add_function(wrap_pyfunction!(clusters::rate_clusters, module)?)?;
     module.add_function(wrap_pyfunction!(explain::explain, module)?)?;
     module.add_function(wrap_pyfunction!(lab::run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::examples, module)?)?;

@@ -3,14 +3,19 @@
 import ipaddress
 import json
 import random
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from math import atan, pi, sqrt
 from pathlib import Path
+from statistics import NormalDist
 
+import numpy
 import polars
 import pytest
 import tidegate
+from tidegate import _changes, _student
 from tidegate.__main__ import tell
 
 NOW = datetime(2026, 11, 22, 13, tzinfo=UTC)
@@ -84,6 +89,83 @@ def test_nothing_is_told_of_usual_days_or_without_enough_of_them(dataset: Path) 
     assert tidegate.changes(dataset, least_clients=301).is_empty()
 
 
+def test_a_system_that_changes_its_name_stays_one(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "renamed"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / f"date={NOW:%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
+    # A third of the clients' addresses has the new name already.
+    new = polars.col("client_address").bin.encode("hex").str.slice(-1).is_in(list("01234"))
+    name = polars.when(new).then(polars.lit("Another")).otherwise("client_organisation")
+    table = polars.read_parquet(file)
+    table.with_columns(name.alias("client_organisation")).write_parquet(file)
+    found = tidegate.changes(folder)
+    assert found.equals(tidegate.changes(dataset))
+    assert found["clients"].to_list() == [300, 300] and set(found["client_organisation"]) == {"AS 64501", "AS 64502"}
+
+
+def test_files_of_several_versions_are_read(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "versions"
+    shutil.copytree(dataset, folder)
+    for number, file in enumerate(sorted(folder.rglob("*.parquet"))):
+        if number % 2:
+            more = [polars.lit("fifo").alias("queue_kind"), polars.lit(1.5).alias("of_a_later_version")]
+            polars.read_parquet(file).with_columns(*more).write_parquet(file)
+    assert tidegate.changes(folder).equals(tidegate.changes(dataset))
+
+
+@pytest.mark.parametrize(
+    ("freedom", "one_sided", "quantile"),
+    # Tables of Student's distribution have these.
+    [
+        (1, 0.025, 12.706),
+        (4, 0.025, 2.776),
+        (4, 0.005, 4.604),
+        (4, 0.0005, 8.610),
+        (10, 0.05, 1.812),
+        (10, 0.0005, 4.587),
+        (13, 0.005, 3.012),
+        (27, 0.0005, 3.690),
+        (30, 0.025, 2.042),
+        (120, 0.0005, 3.373),
+    ],
+)
+def test_quantiles_of_student_are_those_of_tables(freedom: int, one_sided: float, quantile: float) -> None:
+    low, high = (_student.two_sided(quantile + sign * 0.0005, freedom) for sign in (1, -1))
+    assert low <= 2 * one_sided <= high
+    assert _student.normal_deviation(-quantile, freedom) == pytest.approx(NormalDist().inv_cdf(one_sided), abs=2e-3)
+
+
+def test_student_is_what_formulas_say() -> None:
+    for t in (1e-6, 0.1, 1.0, 1.9, 2.1, 5.0, 17.4, 300.0):
+        assert _student.two_sided(t, 1) == pytest.approx(2 * atan(1 / t) / pi, rel=1e-12)
+        # Written so that nothing is lost far out: 1 - t / sqrt(2 + t²).
+        assert _student.two_sided(t, 2) == pytest.approx(2 / (sqrt(2 + t * t) * (sqrt(2 + t * t) + t)), rel=1e-12)
+    for t in (-6.0, -4.0, -0.5, 0.0, 2.0, 5.0):
+        assert _student.normal_deviation(t, 10**7) == pytest.approx(t, abs=1e-5)
+    values = [_student.normal_deviation(t, 27) for t in (0.0, 1.0, 10.0, 1e3, 1e6, 1e30, float("inf"))]
+    assert values == sorted(values) and values[0] == 0 and values[-1] < 40
+
+
+@pytest.mark.parametrize("days", [5, 14])
+def test_chance_seldom_alarms(days: int) -> None:
+    chance = numpy.random.default_rng(6)
+    systems = range(2000)
+
+    def day(number: int) -> polars.DataFrame:
+        values = chance.normal(0.5, 0.1, len(systems))
+        columns = {"client_asn": systems, "clients": 100, "share": values, "share_low": values - 1e-3, "share_high": values + 1e-3}
+        return polars.DataFrame(columns).with_columns(polars.lit(number).alias("date"))
+
+    before, now = polars.concat([day(number) for number in range(days)]), day(days)
+    found = _changes._deviations(before, now, "share")["deviations"]
+    assert len(found) == len(systems)
+    # 0.13 are expected. Of a normal distribution, whose variance would be known, 32 were beyond the threshold after five days.
+    assert (found.abs() >= _changes.DEVIATIONS).sum() < 5
+    # They are those of a normal distribution at all distances, not only at the threshold.
+    assert (found.abs() >= 1.96).mean() == pytest.approx(0.05, abs=0.015)
+    assert found.mean() == pytest.approx(0, abs=0.1)
+
+
 class Enough(Exception):
     """Ends a watch."""
 
@@ -103,6 +185,81 @@ def test_a_watch_tells_each_hour_once_when_it_is_over(dataset: Path) -> None:
     # The hour is not over at first; that before is told of, and has no changes.
     assert waits == [0, 2, 2]
     assert sorted(told) == [(NOW, 64501), (NOW, 64502)]
+
+
+def watched(folder: Path, waits: list[float], then: dict[int, tuple[Path, bytes]]) -> list[tuple[datetime, int]]:
+    """What a watch tells up to its first wait of a minute. Before it goes on after a wait, a file gets other contents."""
+    told: list[tuple[datetime, int]] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if seconds >= 60:
+            raise Enough
+        if len(waits) in then:
+            file, content = then[len(waits)]
+            file.write_bytes(content)
+
+    with pytest.raises(Enough):
+        tidegate.watch(
+            folder, lambda row: told.append((row["hour"], row["client_asn"])), clock=lambda: NOW + timedelta(minutes=71), wait=wait
+        )
+    return told
+
+
+def test_a_watch_reads_again_what_could_not_be_read(dataset: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / f"date={NOW - timedelta(days=1):%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    waits: list[float] = []
+    told = watched(folder, waits, {2: (file, whole)})
+    assert sorted(told) == [(NOW, 64501), (NOW, 64502)]
+    assert waits == [_changes.PAUSE_S, _changes.PAUSE_S, 60]
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if "again in 30 s" in line] == lines and len(lines) == 2
+    assert "2026-11-22 13:00 UTC" in lines[0]
+
+
+def test_a_watch_leaves_an_hour_out_that_cannot_be_read(
+    dataset: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / f"date={NOW:%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
+    file.write_bytes(b"PAR1 no more")
+    waits: list[float] = []
+    assert watched(folder, waits, {}) == []
+    assert waits == [_changes.PAUSE_S] * (_changes.ATTEMPTS - 1) + [60]
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == _changes.ATTEMPTS and "left out" in lines[-1]
+
+
+def test_an_alert_that_fails_is_no_file_that_fails(dataset: Path) -> None:
+    told: list[int] = []
+
+    def alert(row: dict[str, object]) -> None:
+        told.append(1)
+        raise OSError("the alert fails")
+
+    with pytest.raises(OSError, match="the alert fails"):
+        tidegate.watch(dataset, alert, clock=lambda: NOW + timedelta(minutes=71), wait=lambda seconds: None)
+    assert told == [1], "nobody is told twice"
+
+
+def test_a_watch_of_no_dataset_ends(tmp_path: Path) -> None:
+    def wait(seconds: float) -> None:
+        raise Enough
+
+    with pytest.raises(FileNotFoundError, match="no dataset"):
+        tidegate.watch(tmp_path, print, wait=wait)
+    command = [sys.executable, "-m", "tidegate", "report", str(tmp_path), "--watch"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert ran.returncode == 1 and "no dataset" in ran.stderr
+    # A dataset may be empty at first.
+    (tmp_path / "segments").mkdir()
+    with pytest.raises(Enough):
+        tidegate.watch(tmp_path, print, wait=wait)
 
 
 def test_an_alert_gets_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import numpy
 import polars
 import pytest
 import tidegate
-from tidegate import _misjudged, _shares
+from tidegate import _misjudged, _networks, _shares
 
 #: AS number, country, continent, share of clients behind a policer, plans in bit/s.
 NETWORKS = [
@@ -92,6 +92,107 @@ def write(segments: list[dict[str, Any]], folder: Path) -> None:
         place = folder / "segments" / "date=2026-11-22" / f"hour={hour:02}"
         place.mkdir(parents=True)
         table.gather_every(4, hour).write_parquet(place / "0.parquet")
+
+
+#: Of an autonomous system: policing rate, number of segments, share that was sampled, organisation.
+MIXED: dict[int, list[tuple[float, int, float, str]]] = {
+    # As many segments of each plan.
+    64500: [(1e6, 10, 0.01, "One"), (2e6, 100, 0.1, "One")],
+    # The window from 1 Mbit/s on ends before 1.14 Mbit/s. That around 1.14 Mbit/s would reach 1.09 Mbit/s.
+    64501: [(1e6, 20, 0.1, "Two"), (1.09e6, 10, 0.1, "Two"), (1.14e6, 15, 0.1, "Two")],
+    # Renamed, and more segments with the new name are sampled, although they stand for fewer.
+    64502: [(5e6, 20, 0.01, "Three"), (5e6, 30, 0.1, "Drei")],
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of several versions of the program, with shares that differ and a system that was renamed."""
+    template = next(row for row in rows() if row["policed_any"])
+    segments: list[dict[str, Any]] = []
+    for asn, groups in MIXED.items():
+        for rate, many, sampled, organisation in groups:
+            for _ in range(many):
+                client = len(segments)
+                segments.append(
+                    {
+                        **template,
+                        "client_address": ipaddress.IPv6Address(f"::ffff:10.0.{client // 250}.{client % 250}").packed,
+                        "client_asn": asn,
+                        "client_organisation": organisation,
+                        "sampled_fraction": sampled,
+                        **dict.fromkeys(["limit_rate_bps", "limit_rate_low_bps", "limit_rate_high_bps"], round(rate)),
+                    }
+                )
+    folder = tmp_path_factory.mktemp("mixed")
+    write(segments, folder)
+    for hour, file in enumerate(sorted(folder.rglob("*.parquet"))):
+        # Columns that only some files have: one that this version knows, and one that it does not.
+        if hour in (1, 2):
+            polars.read_parquet(file).with_columns(queue_kind=polars.lit("fifo"), of_a_later_version=polars.lit(hour)).write_parquet(file)
+    return folder
+
+
+def test_files_of_several_versions_are_read(dataset: Path, tmp_path: Path) -> None:
+    here = tidegate.report(dataset)
+    for newer in (0, 3):
+        folder = tmp_path / f"{newer}"
+        shutil.copytree(dataset, folder)
+        file = folder / "segments" / "date=2026-11-22" / f"hour={newer:02}" / "0.parquet"
+        table = polars.read_parquet(file)
+        table.with_columns(queue_kind=polars.lit("fifo"), of_a_later_version=polars.lit(1)).write_parquet(file)
+        for name, there in tidegate.report(folder).tables().items():
+            assert there.equals(here.tables()[name]), name
+
+
+def test_clusters_weigh_what_was_sampled(mixed: Path) -> None:
+    clusters = tidegate.report(mixed).clusters
+    plans = clusters.filter(client_asn=64500).sort("rate_bps")
+    assert plans["rate_bps"].to_list() == [1_000_000, 2_000_000]
+    assert plans["share"].to_list() == [0.5, 0.5]
+    assert plans["sampled_segments"].to_list() == [10, 100]
+
+
+def test_no_segment_is_in_two_clusters(mixed: Path) -> None:
+    clusters = tidegate.report(mixed).clusters.filter(client_asn=64501)
+    assert clusters["sampled_segments"].to_list() == clusters["clients"].to_list() == [30, 15]
+    assert clusters["share"].to_list() == pytest.approx([30 / 45, 15 / 45])
+    # The mean would be 1.03 Mbit/s, from which 1.09 Mbit/s is too far.
+    assert clusters["rate_bps"].to_list() == [round(1.09e6 / 1.05), 1_140_000]
+
+
+def test_windows_cover_the_share_greedily() -> None:
+    chance = numpy.random.default_rng(7)
+    for _ in range(50):
+        rates = 10 ** chance.uniform(6, 7, chance.integers(1, 200)).round(2)
+        weights = chance.integers(1, 10, len(rates)) * 10**7
+        given = polars.DataFrame({"rate": rates, "weight": weights})
+        found = _networks.windows(given["rate"], given["weight"])
+        assert found["rate"].n_unique() == len(found), "each rate is in one window"
+        ends = found.group_by("window").agg(polars.col("weight").sum(), low=polars.col("rate").min(), high=polars.col("rate").max())
+        ends = ends.sort("window")
+        left = list(zip(rates, weights, strict=True))
+        goal, covered = 0.75 * weights.sum(), 0
+        for _, weight, low, high in ends.iter_rows():
+            assert covered < goal, "there are no more windows than it takes"
+            # By hand, each time: the window from each rate on that covers most of what is left.
+            best = max(sum(w for r, w in left if start <= r <= start / 0.95 * 1.05) for start, _ in left)
+            inside = [w for r, w in left if low <= r <= high]
+            assert high <= low / 0.95 * 1.05 and weight == sum(inside) == best
+            left = [(r, w) for r, w in left if not low <= r <= high]
+            covered += weight
+        assert covered >= goal
+    # What is no rate counts for nothing.
+    odd = polars.DataFrame({"rate": [1e6, float("nan"), float("inf"), 0.0, -1.0, None], "weight": [1] * 6})
+    assert _networks.windows(odd["rate"], odd["weight"])["rate"].to_list() == [1e6]
+    assert _networks.windows(odd["rate"].clear(), odd["weight"].clear()).is_empty()
+
+
+def test_a_system_that_changes_its_name_stays_one(mixed: Path) -> None:
+    (row,) = tidegate.report(mixed).networks.filter(client_asn=64502).to_dicts()
+    assert list(row)[:2] == ["client_asn", "client_organisation"]
+    assert (row["client_organisation"], row["clients"], row["sampled_segments"], row["segments"]) == ("Drei", 50, 50, 2300)
+    assert tidegate.report(mixed).networks["client_asn"].is_unique().all()
 
 
 def test_the_truth_is_in_the_intervals(dataset: Path) -> None:

@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from test_playback import log_of
-from test_report import dataset  # noqa: F401: a fixture
+from test_report import dataset, mixed  # noqa: F401: fixtures
 from tidegate import spark as on_spark
 from tidegate.spark import _analyse, _share, _storage
 
@@ -72,6 +72,12 @@ def test_the_report_is_the_same_to_the_digit(session: SparkSession, dataset: Pat
     assert not given.networks["prevalence_of_lossy"].equals(here.networks["prevalence_of_lossy"])
     rows = on_spark.dataset(session, str(dataset))
     equal(given, on_spark.report(rows, detector_errors=errors, detector_errors_of_lossy=of_lossy))
+
+
+def test_versions_weights_and_names_are_the_same_to_the_digit(session: SparkSession, mixed: Path) -> None:  # noqa: F811
+    here = tidegate.report(mixed)
+    assert len(here.clusters) == 5 and len(here.networks) == 3
+    equal(here, on_spark.report(on_spark.dataset(session, str(mixed))))
 
 
 def test_playbacks_are_the_same_to_the_digit(session: SparkSession, dataset: Path, tmp_path: Path) -> None:  # noqa: F811

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,13 +12,14 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from ._report import rows_of, shares_by
+from ._student import normal_deviation
 
 if TYPE_CHECKING:
     import polars as pl
 
 #: Days with the same hour that are needed to know what is usual.
 LEAST_DAYS = 5
-#: Changes are told from this many standard deviations on. By chance alone, one of 15,000 comparisons would be.
+#: Changes are told from this many standard deviations of a normal distribution on. By chance alone, one of 15,000 comparisons would be.
 DEVIATIONS = 4.0
 #: And from this difference on, so that nobody is woken by what does not matter.
 LEAST_CHANGE = 0.01
@@ -25,10 +27,16 @@ LEAST_CHANGE = 0.01
 MEASURES = ["policed_share", "loss_rate_policed", "loss_rate_not_policed"]
 #: An hour is over this long after its end: captures arrive late.
 LATE = timedelta(minutes=10)
+#: A watch reads an hour at most this many times,
+ATTEMPTS = 5
+#: with so many seconds between them.
+PAUSE_S = 30
 
 
 def hours_of(dataset: str | os.PathLike[str]) -> list[datetime]:
     """The hours that have rows, in order."""
+    if not (Path(dataset) / "segments").is_dir():
+        raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
     places = (re.search(r"date=([\d-]+)/hour=(\d+)$", place.as_posix()) for place in Path(dataset).glob("segments/*/*"))
     return sorted(datetime.fromisoformat(f"{place[1]}T{place[2]}:00:00+00:00") for place in places if place)
 
@@ -39,8 +47,10 @@ def changes(
     """Autonomous systems where the share of policed segments or a loss rate differs from what was usual at this hour.
 
     `hour` is in UTC; by default, the last one that has rows. The same hour of each day in the `weeks` before says what is
-    usual, if at least five of them have `least_clients` clients. A difference counts from four standard deviations on, which
-    are those of the days and of the choice of clients.
+    usual, if at least five of them have `least_clients` clients. A difference counts if chance makes it as rarely as four
+    standard deviations of a normal distribution. What is known of few days is less certain, so with few days it takes more:
+    `deviations` are those of a normal distribution that are as rare as Student's t, with the standard deviations of the days and
+    of the choice of clients.
     """
     import polars as pl
 
@@ -50,13 +60,16 @@ def changes(
     now = known[-1] if hour is None else hour.replace(minute=0, second=0, microsecond=0, tzinfo=UTC)
     days = [now - timedelta(days=day) for day in range(7 * weeks + 1)]
     at = (pl.col("hour") == now.hour) & pl.col("date").is_in([f"{day:%Y-%m-%d}" for day in days])
-    table = shares_by(rows_of(dataset).where(at), ["client_asn", "client_organisation", "date"], least_clients)
+    rows = rows_of(dataset).where(at)
+    table = shares_by(rows, ["client_asn", "date"], least_clients)
     today = pl.col("date") == f"{now:%Y-%m-%d}"
     found = [_deviations(table.filter(~today), table.filter(today), measure) for measure in MEASURES]
     told = pl.concat(found).filter(
         pl.col("deviations").abs() >= DEVIATIONS, (pl.col("value") - pl.col("usual")).abs() >= LEAST_CHANGE
     )
-    return told.with_columns(pl.lit(now).alias("hour")).sort(pl.col("deviations").abs(), descending=True)
+    named = told.join(rows.most("client_organisation"), on="client_asn", how="left")
+    columns = ["client_asn", "client_organisation", "clients", "measure", "value", "usual", "deviations"]
+    return named.select(*columns, pl.lit(now).alias("hour")).sort(pl.col("deviations").abs(), descending=True)
 
 
 def _deviations(before: pl.DataFrame, now: pl.DataFrame, measure: str) -> pl.DataFrame:
@@ -71,15 +84,19 @@ def _deviations(before: pl.DataFrame, now: pl.DataFrame, measure: str) -> pl.Dat
     # A quarter of the width of an interval of 95 % is its standard deviation, nearly.
     chosen = (pl.col(f"{measure}_high") - pl.col(f"{measure}_low")) / 4
     variance = pl.max_horizontal(pl.col("variance"), chosen**2) + pl.col("variance") / pl.col("days")
-    return both.select(
+    found = both.select(
         "client_asn",
-        "client_organisation",
         "clients",
         pl.lit(measure).alias("measure"),
         value.alias("value"),
         "usual",
-        ((value - pl.col("usual")) / variance.sqrt()).alias("deviations"),
+        "days",
+        ((value - pl.col("usual")) / variance.sqrt()).alias("t"),
     ).drop_nulls(["value", "usual"])
+    # Were all systems usual, the difference over the standard deviation of the days would be Student's t. Where that of the choice
+    # of clients takes its place, because it is larger, the quotient is smaller. So no more are told than t has beyond the threshold.
+    deviations = [normal_deviation(t, days - 1) for t, days in found.select("t", "days").iter_rows()]
+    return found.drop("t", "days").with_columns(pl.Series("deviations", deviations, dtype=pl.Float64))
 
 
 def watch(
@@ -93,11 +110,33 @@ def watch(
 ) -> None:
     """Calls `alert` for each change, with a row of `changes`, when an hour is over. Ends by Ctrl-C only.
 
-    Hours that are over when it begins are not told, but for the last one.
+    Hours that are over when it begins are not told, but for the last one. If files cannot be read, such as those that are
+    replaced meanwhile, it says so on standard error and reads them again. After five attempts it leaves the hour out. Raises
+    FileNotFoundError if there is no dataset.
     """
     for hour in _hours_that_end(dataset, clock, wait):
-        for change in changes(dataset, hour, weeks=weeks, least_clients=least_clients).iter_rows(named=True):
+        # They are known before the first alert, so that no attempt alerts of a change twice.
+        for change in _patiently(lambda: changes(dataset, hour, weeks=weeks, least_clients=least_clients), hour, wait):
             alert(change)
+
+
+def _patiently(read: Callable[[], pl.DataFrame], hour: datetime, wait: Callable[[float], None]) -> list[dict[str, Any]]:
+    """The rows that were read for this hour. There are none if that failed each time."""
+    import polars as pl
+
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            found: list[dict[str, Any]] = read().to_dicts()
+            return found
+        # Polars panics if a file gets shorter while it is read.
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
+            then = f"again in {PAUSE_S} s" if attempt < ATTEMPTS else "this hour is left out"
+            # Messages of polars may quote bytes of the file.
+            why = "".join(letter if letter.isprintable() else " " for letter in str(problem))
+            print(f"tidegate: reading for the hour {hour:%Y-%m-%d %H:%M} UTC failed, {then}: {why}", file=sys.stderr, flush=True)
+        if attempt < ATTEMPTS:
+            wait(PAUSE_S)
+    return []
 
 
 def _hours_that_end(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _playback
 from ._distributions import STEPS, reached
-from ._networks import PATTERNS, cluster, median, spread
+from ._networks import PATTERNS, cluster, median, most_frequent, spread
 from ._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
 from ._shares import SCALE, Sums
 
@@ -84,7 +84,6 @@ class LocalRows:
         policed, weight = pl.col("policed"), pl.col("weight")
         of_policed = weight.filter(policed)
         table = self._rows.group_by("client_asn").agg(
-            pl.col("client_country").drop_nulls().mode().sort().first().alias("country"),
             median("rtt_median_ms").alias("rtt_median_ms"),
             median("limit_rate_bps", policed).alias("limit_rate_bps"),
             median("limit_depth_bytes", policed).alias("limit_depth_bytes"),
@@ -93,6 +92,12 @@ class LocalRows:
             *[((pl.col("pattern") == name).fill_null(False).filter(policed) * of_policed).sum().alias(name) for name in PATTERNS],
         )
         return table.collect(engine="streaming")
+
+    def most(self, column: str) -> pl.DataFrame:
+        import polars as pl
+
+        counts = self._rows.drop_nulls(column).group_by("client_asn", column).agg(pl.len().alias("count"))
+        return most_frequent(counts.collect(engine="streaming"), column)
 
     def quantiles(
         self, key: str, measures: dict[str, tuple[bool, str]]
@@ -123,7 +128,7 @@ class LocalRows:
 
         rate = pl.when("policed").then("limit_rate_bps").otherwise("goodput_bps")
         chosen = self._rows.filter(pl.col("rate_known") | ~pl.col("policed"))
-        rows = chosen.select("client_asn", "client_address", "policed", rate=rate).drop_nulls()
+        rows = chosen.select("client_asn", "client_address", "policed", "weight", rate=rate).drop_nulls()
         found = []
         for (asn, policed), of in rows.collect(engine="streaming").group_by("client_asn", "policed"):
             many = spread(of, least)

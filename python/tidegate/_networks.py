@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
-
-from . import _native
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,20 +32,32 @@ def median(name: str, test: pl.Expr | None = None) -> pl.Expr:
 
 
 def traits(rows: Rows) -> pl.DataFrame:
-    """By AS: the country of most segments, the round trip, and what policers and losses are like."""
+    """By AS: the organisation and the country of most segments, the round trip, and what policers and losses are like."""
     import polars as pl
 
     policed = pl.col("policed")
     share = {name: pl.when(policed > 0).then(pl.col(name) / policed) for name in ["rate_known", *PATTERNS]}
-    return rows.traits().select(
+    table = rows.traits()
+    for name in ("client_organisation", "client_country"):
+        table = table.join(rows.most(name), on="client_asn", how="left", nulls_equal=True)
+    return table.select(
         "client_asn",
-        "country",
+        "client_organisation",
+        pl.col("client_country").alias("country"),
         "rtt_median_ms",
         pl.col("limit_rate_bps").cast(pl.UInt64).alias("policing_rate_median_bps"),
         share["rate_known"].alias("share_rate_known"),
         pl.col("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
         *[share[name].alias(_share(name)) for name in PATTERNS],
     )
+
+
+def most_frequent(counts: pl.DataFrame, name: str) -> pl.DataFrame:
+    """By AS the value of this column with the highest `count`. Of equally frequent ones it is the first by the alphabet."""
+    import polars as pl
+
+    ordered = counts.sort("count", name, descending=[True, False])
+    return ordered.group_by("client_asn", maintain_order=True).agg(pl.col(name).first())
 
 
 def _share(pattern: str) -> str:
@@ -62,33 +74,73 @@ def policed_networks(networks: pl.DataFrame) -> list[int]:
     return numbers
 
 
-def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
-    """The rates that cover most policed segments of an AS, and what the policers of each rate are like.
+def windows(rates: pl.Series, weights: pl.Series) -> pl.DataFrame:
+    """The windows of ±5 % that cover 75 % of the weight of these rates: each `rate` that is in one, with its `weight` and `window`.
 
-    Segments count whose rate is known as closely as a cluster is wide. Tiny buckets leave it open.
+    Each time, the window is chosen that covers most of the weight that no earlier one does (the greedy algorithm for partial set
+    cover). [Flach16 §3.2] A rate is in one window only. Rates that are not finite and positive are left out.
     """
     import polars as pl
 
-    def row(inside: pl.DataFrame, centre: float, share: float) -> pl.DataFrame:
-        weight = pl.col("weight")
-        patterns = [((pl.col("pattern") == name) * weight).sum().truediv(weight.sum()).alias(_share(name)) for name in PATTERNS]
-        return inside.group_by("client_asn").agg(
-            pl.lit(round(centre), dtype=pl.UInt64).alias("rate_bps"),
-            pl.lit(share).alias("share"),
-            pl.len().cast(pl.UInt32).alias("sampled_segments"),
-            pl.col("client_address").n_unique().cast(pl.UInt32).alias("clients"),
-            median("loss_rate").alias("loss_rate_median"),
-            median("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
-            *patterns,
-        )
+    # All rates that are equal are in the same window.
+    every = pl.DataFrame({"rate": rates, "weight": weights}).filter(pl.col("rate").is_finite(), pl.col("rate") > 0)
+    table = every.group_by("rate").agg(pl.col("weight").sum()).sort("rate")
+    left: list[int] = table["weight"].to_list()
+    # A window can be moved up until its lower edge is a rate, without covering less. Places of rates stand for them from here on.
+    edge = pl.col("rate") / (1 - SPREAD) * (1 + SPREAD)
+    end: list[int] = table.select(pl.col("rate").search_sorted(edge, side="right"))["rate"].to_list()
+    sums = [0, *accumulate(left)]
+    inside = [sums[stop] - sums[start] for start, stop in enumerate(end)]
+    window: list[int | None] = [None] * len(left)
+    goal, covered, number = COVERED * sums[-1], 0, 0
+    while covered < goal:
+        # Of equals the first.
+        most = max(inside)
+        start = inside.index(most)
+        stop = end[start]
+        covered += most
+        # Only windows that overlap this one cover less from now on.
+        removed = [0, *accumulate(left[start:stop])]
+        for other in range(bisect_right(end, start), stop):
+            inside[other] -= removed[min(end[other], stop) - start] - removed[max(other, start) - start]
+        for place in range(start, stop):
+            left[place] = 0
+            if window[place] is None:
+                window[place] = number
+        number += 1
+    return table.with_columns(pl.Series("window", window, dtype=pl.UInt32)).drop_nulls("window")
 
-    tables = [row(known.clear(), 0, 0.0)]
-    if known["client_address"].n_unique() >= max(least, 1):
-        rates = known["limit_rate_bps"]
-        for centre, count in _native.rate_clusters(rates.to_list(), COVERED):
-            inside = known.filter((rates - centre).abs() <= SPREAD * centre)
-            tables.append(row(inside, centre, count / len(known)))
-    return pl.concat(tables)
+
+def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
+    """The rates that cover most policed segments of an AS, and what the policers of each rate are like.
+
+    Segments count whose rate is known as closely as a cluster is wide. Tiny buckets leave it open. Each segment counts as many
+    times as flows that it stands for, since parts of the dataset may be sampled more rarely than others.
+    """
+    import polars as pl
+
+    weight, rate = pl.col("weight"), pl.col("rate")
+    chosen = known if known["client_address"].n_unique() >= max(least, 1) else known.clear()
+    inside = windows(chosen["limit_rate_bps"], chosen["weight"])
+    # Integers, so that the mean does not depend on the order in which an engine adds.
+    mean = (rate.cast(pl.Int128) * weight.cast(pl.Int128)).sum().cast(pl.Float64) / weight.sum()
+    # A window may be wider than its rates. Their mean is moved no further than keeps all of them within 5 %.
+    centre = mean.clip(rate.max() / (1 + SPREAD), rate.min() / (1 - SPREAD))
+    centres = inside.group_by("window").agg(
+        centre.round().cast(pl.UInt64).alias("rate_bps"),
+        (weight.sum() / chosen["weight"].sum()).alias("share"),
+    )
+    patterns = [((pl.col("pattern") == name) * weight).sum().truediv(weight.sum()).alias(_share(name)) for name in PATTERNS]
+    segments = chosen.join(inside.select("rate", "window"), left_on="limit_rate_bps", right_on="rate")
+    about = segments.group_by("client_asn", "window").agg(
+        pl.len().cast(pl.UInt32).alias("sampled_segments"),
+        pl.col("client_address").n_unique().cast(pl.UInt32).alias("clients"),
+        median("loss_rate").alias("loss_rate_median"),
+        median("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
+        *patterns,
+    )
+    table = about.join(centres, on="window")
+    return table.select("client_asn", "rate_bps", "share", pl.exclude("client_asn", "rate_bps", "share", "window"))
 
 
 def clusters(rows: Rows, least: int) -> pl.DataFrame:
@@ -100,7 +152,8 @@ def spread(rates: pl.DataFrame, least: int) -> int | None:
     """How many clusters cover these rates of an AS, if there are clients enough."""
     if rates["client_address"].n_unique() < least:
         return None
-    return len(_native.rate_clusters(rates["rate"].to_list(), COVERED))
+    many: int = windows(rates["rate"], rates["weight"])["window"].n_unique()
+    return many
 
 
 def spreads(rows: Rows, policed: list[int], least: int) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from ._distributions import MEASURES, distributions
 from ._local import LocalRows
 from ._misjudged import ERRORS, Errors, Tested
 from ._networks import clusters, policed_networks, spreads, traits
-from ._rows import Rows, key_types
+from ._rows import Rows, key_types, no_rows
 from ._shares import PARTS, SHARES, shares
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Report:
     countries: pl.DataFrame
     #: The same by autonomous system, with round trips, and what its policers are like (table 4).
     networks: pl.DataFrame
-    #: Policing rates of each autonomous system: windows of ±5 % that cover 75 % of its policed segments. [§3.2]
+    #: Policing rates of each autonomous system: windows of ±5 % that cover 75 % of its policed segments, each of which is in one
+    #: window only. `share` is divided by the share of flows that was sampled. [§3.2]
     clusters: pl.DataFrame
     #: Figures 4 to 8 by region: quantiles of policing rate, goodput, loss rate, capacity over policing rate, and wait time.
     distributions: pl.DataFrame
@@ -132,11 +133,14 @@ def tables_of(rows: Rows, least: int, given: Errors, playbacks: Rows | None) -> 
     detectors = rows.detectors()
     measured = ERRORS.get(detectors.pop(), Errors()) if len(detectors) == 1 else Errors()
     errors = Errors(given.of_all or measured.of_all, given.of_lossy or measured.of_lossy)
-    networks = shares_by(rows, ["client_asn", "client_organisation"], least, errors)
+    # By number alone: a system that changes its name stays one.
+    networks = shares_by(rows, ["client_asn"], least, errors)
     prevalent = policed_networks(networks)
     inside = rows.of_networks(prevalent)
     for table in (traits(rows), spreads(rows, prevalent, least)):
         networks = networks.join(table, on="client_asn", how="left", nulls_equal=True)
+    named = ["client_asn", "client_organisation"]
+    networks = networks.select(*named, *[name for name in networks.columns if name not in named])
     kinds = key_types()
     viewed = (None, None) if playbacks is None else _playback.tables(playbacks, least)
     return Report(
@@ -171,6 +175,18 @@ def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
     segments = Path(dataset) / "segments"
     if not segments.is_dir():
         raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
-    if not any(segments.rglob("*.parquet")):
+    file = next(segments.rglob("*.parquet"), None)
+    if file is None:
         raise ValueError(f"{dataset}: the dataset has no rows")
-    return LocalRows.of_dataset(pl.scan_parquet(segments / "**" / "*.parquet", hive_partitioning=True, try_parse_hive_dates=False))
+    # Versions of the program may have added columns, so files can lack some that others have. Types are those of a file where it
+    # has the column, since Spark writes others than the program.
+    schema = {**pl.DataFrame(no_rows()).schema, **pl.read_parquet_schema(file)}
+    rows = pl.scan_parquet(
+        segments / "**" / "*.parquet",
+        schema=schema,
+        missing_columns="insert",
+        extra_columns="ignore",
+        hive_partitioning=True,
+        try_parse_hive_dates=False,
+    )
+    return LocalRows.of_dataset(rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from . import _native
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -36,6 +38,11 @@ def key_types() -> dict[str, pl.DataType]:
     return {**dict.fromkeys(text, pl.String()), "client_asn": pl.UInt32(), "hour": pl.Int64()}
 
 
+def no_rows() -> _native.Rows:
+    """A dataset without rows, which has all columns that this version knows."""
+    return _native.read([], "segment", "tidegate", None, False, 1, None, 1.0, None)
+
+
 class Rows(Protocol):
     """Data that servers sent. What the methods give is exact, so that every engine gives the same."""
 
@@ -54,7 +61,10 @@ class Rows(Protocol):
         """By these keys: `clients`, `sampled_segments`, `all` (weights), and the `Sums` of each share, which are made of these parts."""
 
     def traits(self) -> pl.DataFrame:
-        """By autonomous system: the country of most segments, medians, and weights of policed segments."""
+        """By autonomous system: medians, and weights of policed segments."""
+
+    def most(self, column: str) -> pl.DataFrame:
+        """By autonomous system: the text that most segments have in this column. It has no row for a system without any."""
 
     def quantiles(
         self, key: str, measures: dict[str, tuple[bool, str]]

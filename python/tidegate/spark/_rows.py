@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .. import _playback
 from .._distributions import STEPS
-from .._networks import PATTERNS, cluster, spread
+from .._networks import PATTERNS, cluster, most_frequent, spread
 from .._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
 from .._shares import SCALE, Sums
 
@@ -86,12 +86,14 @@ class SparkRows:
         known = _polars(_steps(self.rows, "client_asn", medians, [50])).select("client_asn", "measure", "value")
         wide = known.pivot("measure", index="client_asn", values="value")
         missing = [pl.lit(None, dtype=pl.Float64).alias(name) for name in medians if name not in wide.columns]
-        counts = _polars(self.rows.where("client_country IS NOT NULL").groupBy("client_asn", "client_country").count())
-        most = counts.sort("count", "client_country", descending=[True, False]).group_by("client_asn", maintain_order=True)
-        countries = most.agg(pl.col("client_country").first().alias("country"))
-        for more in (wide.with_columns(missing), countries):
-            table = table.join(more, on="client_asn", how="left", nulls_equal=True)
+        table = table.join(wide.with_columns(missing), on="client_asn", how="left", nulls_equal=True)
         return table.with_columns(pl.col("client_asn").cast(key_types()["client_asn"]))
+
+    def most(self, column: str) -> pl.DataFrame:
+        import polars as pl
+
+        counts = _polars(self.rows.dropna(subset=[column]).groupBy("client_asn", column).count())
+        return most_frequent(counts, column).with_columns(pl.col("client_asn").cast(key_types()["client_asn"]))
 
     def quantiles(
         self, key: str, measures: dict[str, tuple[bool, str]]
@@ -117,13 +119,13 @@ class SparkRows:
         import polars as pl
 
         rows = self.rows.where("rate_known OR NOT policed").selectExpr(
-            "client_asn", "client_address", "policed", "if(policed, limit_rate_bps, goodput_bps) AS rate"
+            "client_asn", "client_address", "policed", "weight", "if(policed, limit_rate_bps, goodput_bps) AS rate"
         )
         empty = pl.DataFrame(schema={"client_asn": pl.Int64, "policed": pl.Boolean, "clusters": pl.Int64})
 
         def many(of: pl.DataFrame) -> pl.DataFrame:
             count = spread(of, least)
-            asn, _, policed, _ = of.row(0)
+            asn, policed = of.select("client_asn", "policed").row(0)
             found = [] if count is None else [(asn, policed, count)]
             return pl.DataFrame(found, schema=empty.schema, orient="row")
 
