@@ -74,6 +74,19 @@ impl Period {
         };
         Self { year, month, day }
     }
+
+    /// The month after this one.
+    pub fn next(self) -> Self {
+        let (year, month) = match self.month {
+            12 => (self.year + 1, 1),
+            month => (self.year, month + 1),
+        };
+        Self {
+            year,
+            month,
+            ..self
+        }
+    }
 }
 
 impl std::fmt::Display for Period {

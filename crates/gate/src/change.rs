@@ -260,7 +260,15 @@ fn keep(
             && before.rates == declared.rates
             && before.suspended == declared.suspended
             && before.from == declared.from;
-        let set = new.set_limits(declared, setting, member.turn.as_ref());
+        let mut set = new.set_limits(declared, setting, member.turn.as_ref());
+        if set.is_err() && member.turn.is_some() {
+            // The plan in force for now may be gone, which says nothing of the live change. The next look at the time
+            // decides again.
+            set = new.set_limits(declared, setting, None);
+            if same && set.is_ok() {
+                member.turn = None;
+            }
+        }
         match set.ok().filter(|_| same) {
             Some(set) => set_limits = Some(set),
             None => {

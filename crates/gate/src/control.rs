@@ -54,6 +54,9 @@ impl ControlError {
 pub struct Adjustment {
     /// Return to the configuration's plan and rates before anything else.
     pub reset: bool,
+    /// Take back rates that were set before anything else, as a new plan by RADIUS does. No other change of the
+    /// subscriber ends.
+    pub reset_rates: bool,
     /// What to set; `None` leaves as it is.
     pub setting: Setting,
     /// What to change of where its packets come from.

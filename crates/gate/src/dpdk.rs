@@ -195,15 +195,14 @@ impl Dpdk {
         limited
     }
 
-    /// A limiter as it is between two bursts.
+    /// A limiter as it was at its latest packet, between two bursts. Only what it saved is that of now.
     fn state(&self, limiter: u32) -> Result<LimiterState, DpdkError> {
         let state = sys::read(limiter, layout::limiter::SIZE_OF)?;
         let plan =
             layout::plan_of(&state).map(|plan| DpdkMaps.lookup("plans", &plan.to_ne_bytes()));
         let plan = plan.transpose()?.flatten();
         let queues = plan.map_or(0, |plan| layout::queues_of(&plan));
-        // The clock of packets is not known here.
-        Ok(layout::limiter(&state, queues, 0))
+        Ok(layout::limiter(&state, queues, sys::now()))
     }
 }
 
@@ -255,7 +254,7 @@ impl DataPath for Dpdk {
     }
 
     fn node(&self, number: u32) -> Result<NodeState, PathError> {
-        Ok(nodes::read(&DpdkMaps, number, 0).map_err(DpdkError::from)?)
+        Ok(nodes::read(&DpdkMaps, number, sys::now()).map_err(DpdkError::from)?)
     }
 
     fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {

@@ -162,9 +162,18 @@ impl<D: DataPath> Gate<D> {
             });
             (turn != member.turn).then(|| (name.clone(), turn))
         };
-        let turns: Vec<_> = self.state.members.iter().filter_map(wanted).collect();
+        let mut turns: Vec<_> = self.state.members.iter().filter_map(wanted).collect();
+        if turns.is_empty() {
+            return Ok(turns);
+        }
+        let next = change::turned(&self.state, &turns)?;
+        // Some plans cannot be had, also not at the next look. Nothing is written for them alone.
+        turns.retain(|(name, turn)| {
+            let member = next.members.get(name);
+            member.is_some_and(|member| member.turn == *turn)
+        });
         if !turns.is_empty() {
-            self.transact(change::turned(&self.state, &turns)?)?;
+            self.transact(next)?;
         }
         Ok(turns)
     }

@@ -478,7 +478,13 @@ impl GateState {
         let default = Template::default();
         let suspended = setting.suspended.unwrap_or(declared.suspended);
         let limits = |direction, set: Option<Rate>| {
-            let template = plan.as_ref().map_or(&default, |plan| plan.of(direction));
+            let mut template = plan.as_ref().map_or(&default, |plan| plan.of(direction));
+            let base;
+            if turn.is_some() && set.is_some() && template.scheme == Scheme::Unlimited {
+                // What was set live holds also while an unlimited plan is in force, as the subscriber's plan limits.
+                base = self.plan_of(declared, setting)?;
+                template = base.as_ref().map_or(&default, |plan| plan.of(direction));
+            }
             if set.is_some() && template.scheme == Scheme::Unlimited {
                 let name = name.unwrap_or_default();
                 return Err(format!(

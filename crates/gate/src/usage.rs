@@ -29,6 +29,20 @@ pub struct Volume {
     /// When it began at 0 by request, see [`SharedVolume::reset`].
     #[serde(default, skip_serializing_if = "is_never")]
     reset: u64,
+    /// The month that it is by a clock that has not reached `period`, if it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    behind: Option<Period>,
+}
+
+impl Volume {
+    /// Whether its month is over when the clock says that it is `now`, a month that begins on the same day. A clock
+    /// that went back ends no month: machines without a clock of their own start with an old date, until the network
+    /// tells them the time. If the clock was ahead before and is right now, months go on by the right one, so one is
+    /// over when the clock runs on into the next.
+    fn is_over(&self, now: Period) -> bool {
+        let ran_on = || self.behind.is_some_and(|behind| now == behind.next());
+        now > self.period || now < self.period && ran_on()
+    }
 }
 
 fn is_never(stamp: &u64) -> bool {
@@ -104,7 +118,10 @@ impl Usage {
                 bytes: PerDirection::default(),
                 counters: if first { now } else { PerDirection::default() },
                 reset: 0,
+                behind: None,
             });
+            let counted = Period::at(at, volume.period.day);
+            let over = volume.is_over(counted);
             for direction in Direction::BOTH {
                 let before = if same || first {
                     volume.counters[direction]
@@ -114,12 +131,18 @@ impl Usage {
                 // Counters that fell are those of a limiter that began again.
                 let new = now[direction].checked_sub(before).unwrap_or(now[direction]);
                 let bytes = &mut volume.bytes[direction];
-                *bytes = match volume.period == period {
-                    true => bytes.saturating_add(new),
-                    false => new,
+                *bytes = match over {
+                    true => new,
+                    false => bytes.saturating_add(new),
                 };
             }
-            (volume.counters, volume.period) = (now, period);
+            volume.counters = now;
+            volume.behind = (!over && counted < volume.period).then_some(counted);
+            // A plan whose months begin on another day names the month anew. The bytes stay: a plan without a quota,
+            // and back again, must not refill it.
+            if volume.behind.is_none() {
+                volume.period = period;
+            }
         }
         // Subscribers that were removed may come back in the same month.
         self.subscribers.retain(|name, volume| {

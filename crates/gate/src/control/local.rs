@@ -16,7 +16,7 @@ use crate::pair::{Imported, SharedChange};
 use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::GateState;
-use crate::table::{LimiterState, Match};
+use crate::table::{Direction, LimiterState, Match};
 use crate::usage::Usage;
 
 #[cfg(test)]
@@ -217,6 +217,9 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
             .clone()
             .filter(|_| !adjustment.reset)
             .unwrap_or_default();
+        if adjustment.reset_rates {
+            end_rates(&mut setting);
+        }
         let wanted = &adjustment.setting;
         setting.plan = wanted.plan.clone().or(setting.plan);
         setting.down = wanted.down.or(setting.down);
@@ -304,6 +307,23 @@ impl<D: DataPath> PairControl for Gate<D> {
 
     fn import(&mut self, bytes: &[u8]) -> Result<Imported, ControlError> {
         Ok(self.import(bytes)?)
+    }
+}
+
+/// Takes back the rates of a live change.
+fn end_rates(setting: &mut Setting) {
+    (setting.down, setting.up) = (None, None);
+    for way in Direction::BOTH {
+        // As a key of the plan, a direction is a rate, or a table with a rate and other keys.
+        let Some(mut value) = setting.keys.remove(way.name()) else {
+            continue;
+        };
+        if let Some(table) = value.as_object_mut() {
+            table.remove("rate");
+            if !table.is_empty() {
+                setting.keys.insert(way.name().to_owned(), value);
+            }
+        }
     }
 }
 

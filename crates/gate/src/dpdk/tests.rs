@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use tidegate_limiter::{HashKey, LimiterConfig, PolicerConfig, Rate};
+use tidegate_limiter::{
+    HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+};
 
 use super::*;
 use crate::table::{Accounting, Excess, Hook, LinkFrames, OtherFrames, Sources, Unknown};
@@ -124,6 +126,32 @@ fn many_seats_come_and_go() {
     path.forget(1).unwrap();
     assert_eq!(path.read(1).unwrap(), LimiterState::default());
     assert_eq!(path.read(3).unwrap().counters.passed_packets, 1);
+}
+
+/// A subscriber that rests saves its boost, also while no packet comes.
+#[test]
+fn what_is_saved_is_that_of_now() {
+    let mut alone = alone(&settings(Unknown::Drop));
+    let path = &mut alone.path;
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let queues = PhantomQueuesConfig::new(&PolicyTree::default(), rate, 300_000).unwrap();
+    let config = LimiterConfig::from(queues.with_boost(50_000));
+    let plan = Plan::new(config, Vec::new(), None, Excess::Drop).unwrap();
+    path.put_plan(1, &plan).unwrap();
+    path.reserve(1).unwrap();
+    let seat = Seat {
+        limiter: 0,
+        plan: 1,
+        version: 1,
+        ..Seat::default()
+    };
+    let to = 10 << 24;
+    path.seat(&[(matched(to), PerDirection::new(|_| seat))])
+        .unwrap();
+    // A minute ago.
+    let ago = path.now() - 60_000_000_000;
+    assert_eq!(decide(ago, &mut [frame(to)]), [PASS]);
+    assert_eq!(path.read(0).unwrap().saved, Some(50_000));
 }
 
 #[test]

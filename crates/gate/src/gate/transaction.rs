@@ -34,6 +34,7 @@ impl<D: DataPath> Gate<D> {
             self.transact(whole)?;
         }
         let old = self.member(name)?.clone();
+        let adopted = stamp.is_some();
         let stamp = stamp.unwrap_or_else(|| self.next_stamp());
         let mut member = old.clone();
         member.stamp = stamp;
@@ -75,7 +76,11 @@ impl<D: DataPath> Gate<D> {
         for (other, list) in lists {
             let mut member = self.member(&other)?.clone();
             member.set_matches(list);
-            member.stamp = stamp;
+            // In a change of the other gate they have an entry of their own, which is still to be adopted: it may say
+            // more than this one.
+            if !adopted {
+                member.stamp = stamp;
+            }
             others.push((other, member));
         }
         let made = self.put((name, &member), others, &brought);

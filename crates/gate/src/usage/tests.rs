@@ -141,6 +141,97 @@ fn volumes_outlive_files_gates_and_months() {
     assert_eq!(down(&usage, "ann"), Some(1));
 }
 
+/// A machine without a clock starts with an old date, until the network tells it the time.
+#[test]
+fn a_clock_that_went_back_ends_no_month() {
+    let in_year = |year, moment: Moment| Moment { year, ..moment };
+    let mut usage = Usage::default();
+    let mut passed = 0;
+    let mut count = |usage: &mut Usage, at: Moment| {
+        passed += 100;
+        usage.count(1, &reading(&[("ann", passed), ("quo", passed)]), &at);
+        (down(usage, "ann"), down(usage, "quo"))
+    };
+    count(&mut usage, on(3));
+    for _ in 0..3 {
+        count(&mut usage, on(3));
+    }
+    assert_eq!(count(&mut usage, in_year(1970, on(3))).0, Some(400));
+    assert_eq!(count(&mut usage, in_year(2025, on(1))).0, Some(500));
+    // The date that it had last is in another month for one of them.
+    let october = Moment {
+        month: 10,
+        ..on(14)
+    };
+    count(&mut usage, october);
+    assert_eq!(count(&mut usage, on(3)), (Some(700), Some(700)));
+    assert_eq!(
+        usage.of("ann").expect("there").period.to_string(),
+        "2026-11-01"
+    );
+    let december = Moment { month: 12, ..on(1) };
+    assert_eq!(count(&mut usage, december), (Some(100), Some(100)));
+}
+
+/// Otherwise a volume would not begin again for years.
+#[test]
+fn a_clock_that_was_ahead_does_not_stop_months() {
+    let mut usage = Usage::default();
+    let mut passed = 0;
+    let mut count = |usage: &mut Usage, at: Moment| {
+        passed += 100;
+        usage.count(1, &reading(&[("ann", passed)]), &at);
+        down(usage, "ann")
+    };
+    let ahead = Moment {
+        year: 2031,
+        ..on(3)
+    };
+    count(&mut usage, on(3));
+    assert_eq!(count(&mut usage, ahead), Some(100));
+    assert_eq!(count(&mut usage, on(3)), Some(200));
+    assert_eq!(count(&mut usage, on(30)), Some(300));
+    let december = Moment { month: 12, ..on(1) };
+    assert_eq!(count(&mut usage, december), Some(100));
+    let january = Moment {
+        year: 2027,
+        month: 1,
+        ..on(2)
+    };
+    assert_eq!(count(&mut usage, january), Some(100));
+    assert_eq!(
+        usage.of("ann").expect("there").period.to_string(),
+        "2027-01-01"
+    );
+}
+
+/// As for a subscriber that goes to a plan without a quota, and back.
+#[test]
+fn another_day_of_the_month_refills_no_volume() {
+    let mut usage = Usage::default();
+    let mut passed = 0;
+    let mut count = |usage: &mut Usage, quota: Option<u32>, at: Moment| {
+        passed += 100;
+        let mut reading = reading(&[("quo", passed)]);
+        let one = &mut Arc::make_mut(&mut reading.roster).subscribers[0];
+        one.quota = one
+            .quota
+            .take()
+            .zip(quota)
+            .map(|(all, day)| Quota { day, ..all });
+        usage.count(1, &reading, &at);
+        let volume = usage.of("quo").expect("there");
+        (volume.bytes.down, volume.period.to_string())
+    };
+    for day in [10, 20] {
+        count(&mut usage, Some(15), on(day));
+        let (before, month) = count(&mut usage, Some(15), on(day));
+        let none = count(&mut usage, None, on(day));
+        assert_eq!(none, (before + 100, "2026-11-01".to_owned()));
+        assert_eq!(count(&mut usage, Some(15), on(day)), (before + 200, month));
+    }
+}
+
 /// Each gate of a pair counts what passes it, and both know the sum.
 #[test]
 fn two_gates_share_volumes_and_begin_again_together() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{LimiterConfig, Nanos, Program};
 use tidegate_notation::{Mistake, Node, Place, Table, Value};
 
 use super::aggregate::aggregates;
@@ -17,7 +17,7 @@ use super::network::Network;
 use super::partition::{group, together};
 use super::{Group, Scenario, TABLES, element, name, parts, tables};
 use crate::MILLISECOND;
-use crate::plan::{ElementKind, Noting, Plan};
+use crate::plan::{ElementKind, FlowPlan, Noting, Plan};
 
 /// When the states of connections are noted: at each change, or at intervals.
 fn connections(file: &Fields<'_>) -> Result<Option<Noting>, Mistake> {
@@ -181,52 +181,82 @@ fn names(root: &Table) -> Result<BTreeMap<&str, &'static str>, Mistake> {
     Ok(names)
 }
 
-/// Fails if a flow names a class or queue that a policy on its way does not have.
+/// Fails if a flow names a class or queue that a policy or a fair policer on its way does not have. Limiters check this too, but
+/// they are built for a check only once for each name, and each aggregate may have other flows.
 fn check_classes(
     root: &Table,
     elements: &[Element<'_>],
     senders: &[Sender],
 ) -> Result<(), Mistake> {
-    let policies: Vec<_> = elements
-        .iter()
-        .map(|element| match &element.kind {
-            ElementKind::Limiter {
-                config, classes, ..
-            } => config.program().map(|program| (program, classes.is_some())),
-            _ => None,
-        })
-        .collect();
     for sender in senders {
         for &index in sender.forward.iter().chain(&sender.back) {
-            let Some((program, false)) = &policies[index] else {
+            let ElementKind::Limiter {
+                config,
+                classes: None,
+                ..
+            } = &elements[index].kind
+            else {
                 continue;
             };
-            let wanted = sender.plan.class.unwrap_or(0);
-            let class = program.classes().get(usize::from(wanted));
-            let queue = sender.plan.queue.unwrap_or(0);
-            let element = elements[index].name;
-            let (key, message) = match class {
-                None => (
-                    "class",
-                    format!(
-                        "there is no class {wanted} in the policy of `{element}`: it has {}, from 0",
-                        program.classes().len()
-                    ),
-                ),
-                Some(class) if queue >= class.queues => (
-                    "queue",
-                    format!(
-                        "there is no queue {queue} in class {wanted} of `{element}`: it has {}, from 0",
-                        class.queues
-                    ),
-                ),
-                Some(_) => continue,
+            let found = match (config, config.program()) {
+                (_, Some(program)) => missing_class(program, &sender.plan),
+                (LimiterConfig::WaterFilling(config), None) => {
+                    missing_queue(config.weights(), &sender.plan)
+                }
+                _ => None,
             };
-            let place = place_of(root, "flow", &sender.plan.name, key);
-            return Err(Mistake::new(place, message));
+            if let Some((key, what, there)) = found {
+                let element = elements[index].name;
+                let message = format!("there is no {what} `{element}`: {there}, from 0");
+                let place = place_of(root, "flow", &sender.plan.name, key);
+                return Err(Mistake::new(place, message));
+            }
         }
     }
     Ok(())
+}
+
+/// The key of a flow that names what is missing, what that is, and what there is.
+type Missing = (&'static str, String, String);
+
+/// The class or queue of a flow that a policy does not have.
+fn missing_class(program: &Program, flow: &FlowPlan) -> Option<Missing> {
+    let wanted = flow.class.unwrap_or(0);
+    let Some(class) = program.classes().get(usize::from(wanted)) else {
+        return Some((
+            "class",
+            format!("class {wanted} in the policy of"),
+            format!("it has {}", program.classes().len()),
+        ));
+    };
+    let queue = flow.queue.filter(|&queue| queue >= class.queues)?;
+    Some((
+        "queue",
+        format!("queue {queue} in class {wanted} of"),
+        format!("it has {}", class.queues),
+    ))
+}
+
+/// The queue of a flow that a fair policer with these weights does not have. Queues of different weights are its classes.
+fn missing_queue(weights: &[u32], flow: &FlowPlan) -> Option<Missing> {
+    let is_missing = |queue: &u16| usize::from(*queue) >= weights.len();
+    let there = weights.len();
+    if let Some(queue) = flow.queue {
+        return is_missing(&queue).then(|| {
+            (
+                "queue",
+                format!("queue {queue} in"),
+                format!("it has {there}"),
+            )
+        });
+    }
+    let weighted = weights.iter().any(|&weight| weight != weights[0]);
+    let class = flow.class.filter(|_| weighted).filter(is_missing)?;
+    Some((
+        "class",
+        format!("class {class} in"),
+        format!("its queues are its classes, and it has {there}"),
+    ))
 }
 
 /// Collects the elements on the paths of flows. If a setting gives a path, it collects all

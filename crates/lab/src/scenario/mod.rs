@@ -242,7 +242,8 @@ impl Scenario {
                 let place = group::place_of(&root, tables, name, "");
                 Mistake::new(place, error.to_string())
             };
-            // Limiters check their configuration. Elements of one name are equal.
+            // Limiters check their configuration. Elements of one name have the same. Whether the flows of each have their
+            // queues was checked before.
             let no_wires: Arc<[_]> = Arc::new([]);
             for (index, instance) in elements.iter().enumerate() {
                 let element = &plan.elements[index];
@@ -364,7 +365,7 @@ fn read(text: &str, settings: &[String]) -> Result<(Table, Sweep), Mistake> {
         };
         let value = tidegate_notation::parse_value(text, value.trim())?;
         let path = path.trim();
-        sweep.forget(path);
+        sweep.forget(path, &value)?;
         sweep::put(&mut root, place, path, value)?;
         sweep.vary(path);
     }

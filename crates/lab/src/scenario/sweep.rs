@@ -112,12 +112,22 @@ impl Sweep {
         }
     }
 
-    /// Removes the variation of a path, because the path was set.
-    pub fn forget(&mut self, path: &str) {
-        self.axes.retain(|axis| axis.path != path);
+    /// Removes the variation of a path, because the path was set to this value. At a point of the sweep, the file has the
+    /// values of the axes, so a variation that stayed would replace the set value.
+    pub fn forget(&mut self, path: &str, value: &Node) -> Result<(), Mistake> {
+        self.axes
+            .retain(|axis| !is_replaced(&axis.path, path, value));
+        for axis in &mut self.axes {
+            if let Some(rest) = within(path, &axis.path) {
+                axis.forget(rest, value)?;
+            }
+        }
+        self.axes
+            .retain(|axis| within(path, &axis.path).is_none() || !axis.is_empty());
         if path == "seed" {
             (self.seeds, self.repeat) = (None, 1);
         }
+        Ok(())
     }
 
     /// Number of points.
@@ -164,6 +174,87 @@ impl Sweep {
         }
         Ok((root, self.varied.clone()))
     }
+}
+
+impl Axis {
+    /// A key of the tables that are varied was set: it is `rest` after the axis's path.
+    fn forget(&mut self, rest: &str, set: &Node) -> Result<(), Mistake> {
+        let is_name = !self.path.contains('.');
+        for value in &mut self.values {
+            let there = value.to_string();
+            let Value::Table(table) = &mut value.value else {
+                return Err(no_table(&self.path, &there, set));
+            };
+            match rest.split_once('.') {
+                // The keys of an element, aggregate or flow are put into its table one by one, so the table needs none.
+                None if is_name => table.0.retain(|(key, _)| key.text != rest),
+                Some((key, deeper)) if is_name => {
+                    let inner = table.0.iter_mut().find(|(name, _)| name.text == key);
+                    if let Some((_, inner)) = inner {
+                        put_within(inner, &format!("{}.{key}", self.path), deeper, set)?;
+                    }
+                }
+                // Any other table is put in place of the file's.
+                _ => put_within(value, &self.path, rest, set)?,
+            }
+        }
+        let mut names = BTreeSet::new();
+        self.values.retain(|value| names.insert(value.to_string()));
+        Ok(())
+    }
+
+    /// Whether it varies nothing any more.
+    fn is_empty(&self) -> bool {
+        let is_empty =
+            |value: &Node| matches!(&value.value, Value::Table(table) if table.0.is_empty());
+        self.values.iter().all(is_empty)
+    }
+}
+
+/// The rest of a path within another.
+fn within<'a>(path: &'a str, outer: &str) -> Option<&'a str> {
+    path.strip_prefix(outer)?.strip_prefix('.')
+}
+
+/// Whether an axis has no meaning after a path was set to a value: it varies the path itself, a key that the value has, or a key
+/// of a table in whose place the value is no table.
+fn is_replaced(axis: &str, path: &str, value: &Node) -> bool {
+    let Some(rest) = within(axis, path) else {
+        return axis == path;
+    };
+    match &value.value {
+        Value::Table(table) => table.get(rest.split('.').next().unwrap_or(rest)).is_some(),
+        _ => true,
+    }
+}
+
+/// Puts a set value into the table at a path that is varied.
+fn put_within(value: &mut Node, path: &str, rest: &str, set: &Node) -> Result<(), Mistake> {
+    let there = value.to_string();
+    let Value::Table(table) = &mut value.value else {
+        return Err(no_table(path, &there, set));
+    };
+    let (key, deeper) = match rest.split_once('.') {
+        Some((key, deeper)) => (key, Some(deeper)),
+        None => (rest, None),
+    };
+    let inner = table.0.iter_mut().find(|(name, _)| name.text == key);
+    match (inner, deeper) {
+        (Some((_, inner)), Some(deeper)) => {
+            put_within(inner, &format!("{path}.{key}"), deeper, set)
+        }
+        _ => {
+            let keys: Vec<&str> = rest.split('.').collect();
+            table.set(&keys, set.clone());
+            Ok(())
+        }
+    }
+}
+
+fn no_table(path: &str, there: &str, set: &Node) -> Mistake {
+    set.wrong(format!(
+        "`{path}` is varied over {there}, which is no table: set all of `{path}`"
+    ))
 }
 
 /// Checks that no value is there twice: the same runs would count as different ones with the same

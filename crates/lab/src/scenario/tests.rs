@@ -58,6 +58,12 @@ fn set(settings: &[&str]) -> Result<Scenario, String> {
     .map_err(|error| error.to_string())
 }
 
+/// The rate of the limiter at the first point.
+fn limit(scenario: &Scenario) -> u64 {
+    let rate = one(scenario).limits[0].expect("a limiter");
+    rate.bits_per_second()
+}
+
 fn one(scenario: &Scenario) -> Group {
     let mut groups = scenario
         .groups(Run {
@@ -256,6 +262,15 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     })
     .expect("sound");
     assert_eq!((scenario.points(), scenario.seeds()), (3, &[9][..]));
+    // So are its keys, if it is a table.
+    let setting = ["gate={rate = \"3mbit\"}".to_owned()];
+    let scenario = Scenario::parse(Source {
+        file: "a.toml",
+        text: &format!("{SMALL}{sweep}"),
+        settings: &setting,
+    })
+    .expect("sound");
+    assert_eq!((scenario.points(), limit(&scenario)), (3, 3_000_000));
 
     // Several keys together.
     let sweep =
@@ -288,6 +303,94 @@ fn sweeps_are_products_in_the_order_of_the_file() {
     let huge: String = huge.collect();
     let error = parse(&format!("{SMALL}[sweep]\n{huge}")).expect_err("too many");
     assert!(error.contains("64000000 runs are too many"), "{error}");
+}
+
+/// A set value stands against those of tables that are varied, and the other keys of the tables are varied on.
+#[test]
+fn settings_end_the_variation_of_keys_in_tables() {
+    let read = |sweep: &str, settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
+        let scenario = Scenario::parse(Source {
+            file: "a.toml",
+            text: &format!("{SMALL}[sweep]\n{sweep}\n"),
+            settings: &settings,
+        });
+        scenario.map_err(|error| error.to_string())
+    };
+    let points = |scenario: &Scenario| -> Vec<String> {
+        let points = (0..scenario.points()).map(|point| {
+            let parameters = scenario.parameters(point);
+            let parameters: Vec<_> = parameters.iter().map(Parameter::to_string).collect();
+            parameters.join(", ")
+        });
+        points.collect()
+    };
+    let config = |scenario: &Scenario| match one(scenario).plan.elements.remove(0).kind {
+        ElementKind::Limiter { config, .. } => config,
+        kind => panic!("{kind:?}"),
+    };
+    let burst = |scenario: &Scenario| match config(scenario) {
+        LimiterConfig::Policer(config) => config.burst(),
+        config => panic!("{config:?}"),
+    };
+    let bursts = "gate = [{ kind = \"policer\", burst = \"8kB\" }, { kind = \"policer\", burst = \"64kB\" }]";
+    let scenario = read(bursts, &["gate.burst=32kB"]).expect("sound");
+    assert_eq!(points(&scenario), ["gate.kind=policer"]);
+    assert_eq!(burst(&scenario), 32_000);
+    let scenario = read(bursts, &["gate.burst=32kB", "gate.kind=policer"]).expect("sound");
+    assert_eq!(
+        (points(&scenario), burst(&scenario)),
+        (vec![String::new()], 32_000)
+    );
+    let kinds = "gate = [{ kind = \"policer\", burst = \"8kB\" }, { kind = \"policer\", rate = \"1mbit\" }]";
+    let scenario = read(kinds, &["gate.burst=32kB"]).expect("sound");
+    assert_eq!(
+        points(&scenario),
+        ["gate.kind=policer", "gate.kind=policer, gate.rate=1mbit"]
+    );
+    assert_eq!(burst(&scenario), 32_000);
+
+    // A table within a table is put in place of the file's, so the value is set there too.
+    let sizes = |scenario: &Scenario| -> Vec<String> {
+        let points = (0..scenario.points()).map(|point| {
+            let run = Run {
+                point,
+                seed: 1,
+                taps: true,
+            };
+            let traffic = &scenario.groups(run).expect("sound")[0].plan.flows[0].traffic;
+            match traffic {
+                Traffic::Bulk { bytes } => format!("{bytes:?}"),
+                other => format!("{other:?}"),
+            }
+        });
+        points.collect()
+    };
+    for sweep in [
+        "download.traffic = [{ kind = \"bulk\", size = \"1MB\" }, { kind = \"bulk\", size = \"2MB\" }]",
+        "download = [{ traffic = { kind = \"bulk\", size = \"1MB\" } }, { traffic = { kind = \"bulk\", size = \"2MB\" } }]",
+    ] {
+        let scenario = read(sweep, &["download.traffic.size=3MB"]).expect("sound");
+        assert_eq!(sizes(&scenario), ["Some(3000000)"], "{sweep}");
+    }
+    // A value in place of a table ends the variation of what was in the table.
+    let policies = "gate.policy.fair = [2, 4]";
+    let scenario = read(policies, &["gate.policy={ fair = 8 }"]).expect("sound");
+    assert_eq!(points(&scenario), [""]);
+    let scenario = read(
+        "download.traffic.size = [\"1MB\", \"2MB\"]",
+        &["download.traffic=bulk"],
+    );
+    assert_eq!(sizes(&scenario.expect("sound")), ["None"]);
+
+    let error = read(
+        "download.traffic = [\"bulk\", \"video\"]",
+        &["download.traffic.size=3MB"],
+    );
+    assert_eq!(
+        error.expect_err("no table"),
+        "--set download.traffic.size=3MB: `download.traffic` is varied over bulk, which is no table: set all of `download.traffic`"
+    );
 }
 
 #[test]

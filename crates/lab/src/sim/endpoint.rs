@@ -144,18 +144,13 @@ impl Endpoints {
         }
     }
 
-    /// An end's timer has fired. Returns false if it was moved since.
-    pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
-        if let Self::Web(web, _) = self {
-            return web.on_timeout(now, side);
+    /// An end's timer has fired. Returns whether data came to its application, or nothing if the timer was moved since.
+    pub fn on_timeout(&mut self, now: Nanos, side: Side, record: &mut FlowRecord) -> Option<bool> {
+        match self {
+            Self::Tcp(tcp) => tcp.on_timeout(now, side, record),
+            Self::Web(web, _) => web.on_timeout(now, side, &mut record.completions),
+            Self::Datagrams { .. } => None,
         }
-        if let Some(connection) = self.connection(side)
-            && connection.next_timeout().is_some_and(|at| at <= now)
-        {
-            connection.on_timeout(now);
-            return true;
-        }
-        false
     }
 
     /// When an end needs to act next.
@@ -313,16 +308,30 @@ impl Tcp {
     #[inline]
     fn on_segment(&mut self, now: Nanos, side: Side, segment: &Segment, record: &mut FlowRecord) {
         let Some(ends) = &mut self.ends else { return };
+        ends.of(side).on_segment(now, segment);
+        if side == Side::Server
+            && let Some(rtt) = ends.server.take_rtt()
+        {
+            record.rtt.record(rtt);
+        }
+        self.notice(now, side, record);
+    }
+
+    fn on_timeout(&mut self, now: Nanos, side: Side, record: &mut FlowRecord) -> Option<bool> {
+        let came = self.ends.as_mut()?.of(side).on_due(now)?;
+        if came {
+            self.notice(now, side, record);
+        }
+        Some(came)
+    }
+
+    /// The application looks at what came to this end.
+    #[inline]
+    fn notice(&mut self, now: Nanos, side: Side, record: &mut FlowRecord) {
+        let Some(ends) = &mut self.ends else { return };
         match side {
-            Side::Server => {
-                ends.server.on_segment(now, segment);
-                if let Some(rtt) = ends.server.take_rtt() {
-                    record.rtt.record(rtt);
-                }
-                self.application.on_server(now, &mut ends.server);
-            }
+            Side::Server => self.application.on_server(now, &mut ends.server),
             Side::Client => {
-                ends.client.on_segment(now, segment);
                 let completion = self.application.on_client(now, &mut ends.client);
                 record.completions.extend(completion);
             }

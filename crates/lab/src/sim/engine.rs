@@ -231,12 +231,17 @@ impl<'a> Engine<'a> {
 
     /// A timer of an end of a connection.
     fn on_timeout(&mut self, flow: usize, side: Side) {
-        if self.flows[flow].ends.on_timeout(self.now, side) {
-            self.transmit(flow, side);
-        } else {
+        let Flow { ends, record, .. } = &mut self.flows[flow];
+        match ends.on_timeout(self.now, side, record) {
+            Some(came) => {
+                self.transmit(flow, side);
+                if came {
+                    self.set_application(flow);
+                }
+            }
             // An unnecessary wake-up does not send: segments that wait for an acknowledgement wait
             // on.
-            self.set_end(flow, side);
+            None => self.set_end(flow, side),
         }
     }
 

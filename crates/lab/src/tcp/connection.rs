@@ -215,6 +215,14 @@ impl Connection {
         self.receiver.on_timeout(now, rtt, rto);
     }
 
+    /// Acts if the time has come. Returns whether data came, which a host held back for others to merge with, or nothing if it is too early.
+    pub(crate) fn on_due(&mut self, now: Nanos) -> Option<bool> {
+        self.next_timeout().filter(|&at| at <= now)?;
+        let before = self.received();
+        self.on_timeout(now);
+        Some(self.received() != before)
+    }
+
     /// The earliest time at which it must act without an arriving segment.
     pub fn next_timeout(&self) -> Option<Nanos> {
         let syn = self.syn_timeout.map(|(at, _)| at);

@@ -300,19 +300,33 @@ impl Web {
         })
     }
 
-    /// Timers of an end of the connections have fired. Returns false if all were moved since.
-    pub fn on_timeout(&mut self, now: Nanos, side: Side) -> bool {
-        let mut fired = false;
-        for lane in &mut self.lanes {
-            let end = lane.ends.of(side);
-            if end.next_timeout().is_some_and(|at| at <= now) {
-                end.on_timeout(now);
+    /// Timers of an end of the connections have fired. Returns whether data came to an application, or nothing if all were moved since.
+    pub fn on_timeout(
+        &mut self,
+        now: Nanos,
+        side: Side,
+        completions: &mut Vec<Completion>,
+    ) -> Option<bool> {
+        let mut fired = None;
+        // The end of a visit closes all connections.
+        let mut index = 0;
+        while let Some(lane) = self.lanes.get_mut(index) {
+            if let Some(came) = lane.ends.of(side).on_due(now) {
                 lane.touched[side as usize] = true;
-                fired = true;
-                if side == Side::Server {
-                    lane.write(now, self.plan.http);
+                fired = Some(came || fired.unwrap_or(false));
+                match side {
+                    Side::Server => {
+                        self.latest = index;
+                        match came {
+                            true => self.on_server(now, index),
+                            false => lane.write(now, self.plan.http),
+                        }
+                    }
+                    Side::Client if came => completions.extend(self.on_client(now, index)),
+                    Side::Client => {}
                 }
             }
+            index += 1;
         }
         fired
     }

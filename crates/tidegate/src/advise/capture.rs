@@ -101,7 +101,11 @@ pub fn read(
     let depth = depth.map_or(String::new(), |depth| {
         let depth = at_link(&transfer, &judgement, depth);
         let [low, high] = [depth.low, depth.high].map(|end| bytes(end.max(0.0) as u64));
-        format!(", and the depth in {low} to {high}")
+        let of = match judgement.cause {
+            Cause::ShaperBurst => " of bucket and queue together",
+            _ => "",
+        };
+        format!(", and the depth{of} in {low} to {high}")
     });
     let origin = Origin {
         vendor: None,
@@ -124,20 +128,20 @@ pub fn read(
 /// What enforces the limit, if its depth is known or given.
 fn kind(options: &Advise, transfer: &TransferSummary, judgement: &Judgement) -> Option<Kind> {
     let limit = judgement.limit?;
-    let depth = limit
-        .depth_bytes
-        .map(|depth| at_link(transfer, judgement, depth));
-    let depth = depth.map(|depth| depth.value.round().max(FULL as f64) as u64);
-    let or = |given: Option<Bytes>| given.map(Bytes::get).or(depth);
+    let frames = |bytes| at_link(transfer, judgement, Estimate::exact(bytes)).value;
+    let size = |bytes: f64| bytes.round().max(FULL as f64) as u64;
+    let depth = limit.depth_bytes.map(|depth| frames(depth.value));
+    let burst = limit.burst.map(|burst| frames(burst.bytes));
+    // Losses show what bucket and queue hold together.
+    let queue = depth.map(|depth| depth - burst.unwrap_or(0.0));
+    let or = |given: Option<Bytes>, found: Option<f64>| given.map(Bytes::get).or(found.map(size));
     Some(match judgement.cause {
         Cause::Policer => Kind::Policer {
-            burst: or(options.burst)?,
+            burst: or(options.burst, depth)?,
         },
         _ => Kind::Shaper {
-            queue: or(options.queue)?,
-            burst: limit
-                .burst
-                .map_or(FULL, |burst| burst.bytes.max(FULL as f64) as u64),
+            queue: or(options.queue, queue)?,
+            burst: burst.map_or(FULL, size),
         },
     })
 }
@@ -156,5 +160,106 @@ fn at_link(transfer: &TransferSummary, judgement: &Judgement, estimate: Estimate
         value: convert(estimate.value),
         low: convert(estimate.low),
         high: convert(estimate.high),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use clap::Parser;
+    use tidegate_trace::annotate::{FlowInfo, Handshake, Metrics, Path, Tally, TransferId};
+    use tidegate_trace::detect::{Burst, Limit};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        advise: Advise,
+    }
+
+    fn options(arguments: &[&str]) -> Advise {
+        Line::parse_from(["advise"].iter().chain(arguments)).advise
+    }
+
+    /// Packets of 1000 bytes of payload, 1250 as frames.
+    fn transfer() -> TransferSummary {
+        let endpoint = |text: &str| text.parse::<SocketAddr>().expect("an address").into();
+        let (client, server) = (endpoint("10.0.0.1:10000"), endpoint("10.0.0.2:443"));
+        TransferSummary {
+            id: TransferId {
+                flow: 0,
+                segment: 0,
+                from_client: false,
+            },
+            flow: FlowInfo {
+                number: 0,
+                client,
+                server,
+                started_at: 0,
+                syn_seen: true,
+                roles_known: true,
+                handshake: Handshake::default(),
+            },
+            sender: server,
+            receiver: client,
+            continues: false,
+            mss: 1000,
+            path: Path::default(),
+            tally: Tally {
+                payload_bytes: 1000,
+                ip_bytes: 1040,
+                link_bytes: 1250,
+                ..Tally::default()
+            },
+            metrics: Metrics::default(),
+        }
+    }
+
+    fn judgement(cause: Cause, layer: Layer, depth: f64, burst: Option<f64>) -> Judgement {
+        let mut judgement = Judgement::new(cause, "for a test");
+        judgement.limit = Some(Limit {
+            rate_bps: Estimate::exact(1e6),
+            layer,
+            depth_bytes: Some(Estimate::exact(depth)),
+            burst: burst.map(|bytes| Burst {
+                rate_bps: None,
+                bytes,
+                switch: None,
+            }),
+        });
+        judgement
+    }
+
+    fn found(arguments: &[&str], judgement: &Judgement) -> Option<Kind> {
+        kind(&options(arguments), &transfer(), judgement)
+    }
+
+    #[test]
+    fn the_queue_of_a_burst_tolerant_shaper_is_what_its_bucket_leaves() {
+        let shaper = |queue, burst| Some(Kind::Shaper { queue, burst });
+        let by_losses = |layer| judgement(Cause::ShaperBurst, layer, 300e3, Some(200e3));
+        let at_link = found(&[], &by_losses(Layer::Link));
+        assert_eq!(at_link, shaper(100_000, 200_000));
+        let of_payload = found(&[], &by_losses(Layer::Payload));
+        assert_eq!(of_payload, shaper(125_000, 250_000));
+        let given = found(&["--queue", "50kB"], &by_losses(Layer::Link));
+        assert_eq!(given, shaper(50_000, 200_000));
+        // At least a packet waits.
+        let short = judgement(Cause::ShaperBurst, Layer::Link, 200_100.0, Some(200e3));
+        assert_eq!(found(&[], &short), shaper(FULL, 200_000));
+    }
+
+    #[test]
+    fn other_limits_are_as_deep_as_losses_show() {
+        let queue = judgement(Cause::Queue, Layer::Link, 300e3, None);
+        let shaper = Kind::Shaper {
+            queue: 300_000,
+            burst: FULL,
+        };
+        assert_eq!(found(&[], &queue), Some(shaper));
+        let policer = judgement(Cause::Policer, Layer::Payload, 100.0, None);
+        assert_eq!(found(&[], &policer), Some(Kind::Policer { burst: FULL }));
     }
 }

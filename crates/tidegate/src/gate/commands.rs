@@ -221,7 +221,7 @@ pub fn set<D: DataPath + Send>(options: &Set, state: &Path, quiet: bool) -> anyh
             mac: options.from_mac.clone(),
             tags: options.from_vlan.clone(),
         },
-        moves: Vec::new(),
+        ..Adjustment::default()
     };
     let now = adjust::<D>(&options.name, &adjustment, state)?;
     tell(quiet, &told::limits(&now))?;

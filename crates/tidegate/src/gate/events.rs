@@ -61,6 +61,7 @@ impl Events {
     pub fn set(&self, by: &str, subscriber: &str, adjustment: &Adjustment) {
         let Adjustment {
             reset,
+            reset_rates,
             setting,
             from,
             moves,
@@ -71,6 +72,7 @@ impl Events {
         let details = json!({
             "subscriber": subscriber,
             "reset": reset.then_some(true),
+            "reset_rates": reset_rates.then_some(true),
             "plan": setting.plan,
             "down": rate(setting.down),
             "up": rate(setting.up),

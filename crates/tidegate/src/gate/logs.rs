@@ -58,6 +58,7 @@ pub fn missing(before: &[Missing], now: &[Missing]) {
 pub fn set(subscriber: &str, adjustment: &Adjustment, by: &str) {
     let Adjustment {
         reset,
+        reset_rates,
         setting,
         from,
         moves,
@@ -71,7 +72,18 @@ pub fn set(subscriber: &str, adjustment: &Adjustment, by: &str) {
     let moves: Vec<String> = moves.iter().map(MatchChange::to_string).collect();
     let moves = Some(moves.join(", ")).filter(|moves| !moves.is_empty());
     tracing::info!(
-        subscriber, reset, plan, down, up, suspended, keys, from, moves, by, "set"
+        subscriber,
+        reset,
+        reset_rates,
+        plan,
+        down,
+        up,
+        suspended,
+        keys,
+        from,
+        moves,
+        by,
+        "set"
     );
 }
 

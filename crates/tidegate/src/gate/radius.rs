@@ -1,12 +1,13 @@
 //! RADIUS: access servers tell who has which address (RFC 2866), and change or end that (RFC 5176).
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tidegate_gate::Setting;
-use tidegate_gate::config::{PlanKeys, Radius};
+use tidegate_gate::config::Radius;
 use tidegate_gate::control::{Adjustment, ControlError};
 use tidegate_gate::live::MatchChange;
 use tidegate_gate::radius::{Kind, MOST, Refused, Request};
@@ -17,6 +18,9 @@ use tokio::sync::watch;
 use super::api::Api;
 use super::api::access::private;
 use super::logs;
+
+#[cfg(test)]
+mod tests;
 
 /// How old a change may be, and how far ahead a clock, RFC 5176 §6.3.
 const FRESH: Duration = Duration::from_secs(300);
@@ -103,8 +107,19 @@ type Tasks = tokio::task::JoinSet<std::io::Result<()>>;
 /// Answers one packet after the other: each change is on the disk before its answer.
 async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
     let mut packet = vec![0; MOST];
+    let mut ignored = IgnoredPackets::default();
     loop {
-        let (length, from) = match socket.recv_from(&mut packet).await {
+        // What was held back is logged also if nothing comes any more.
+        let received = match ignored.due() {
+            Some(due) => {
+                let due = tokio::time::Instant::from_std(due);
+                tokio::time::timeout_at(due, socket.recv_from(&mut packet)).await
+            }
+            None => Ok(socket.recv_from(&mut packet).await),
+        };
+        ignored.log(Instant::now());
+        let Ok(received) = received else { continue };
+        let (length, from) = match received {
             Ok(received) => received,
             // An earlier answer could not be delivered.
             Err(error) => {
@@ -113,22 +128,14 @@ async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
                 continue;
             }
         };
-        let ignored = |why: &dyn std::fmt::Display| tracing::warn!(%from, %why, "a packet of RADIUS is ignored");
-        if !peers.have(from.ip()) {
-            ignored(&"its sender is not among `clients`");
-            continue;
-        }
-        let request = match Request::read(&packet[..length], &peers.secret) {
+        let request = match read(&packet[..length], from.ip(), peers) {
             Ok(request) => request,
-            Err(error) => {
-                ignored(&error);
+            Err(why) => {
+                ignored.add(from, why);
+                ignored.log(Instant::now());
                 continue;
             }
         };
-        if !is_fresh(&request) {
-            ignored(&"it is more than 5 minutes old, or a clock is wrong");
-            continue;
-        }
         let (api, by) = (api.clone(), format!("RADIUS {}", from.ip()));
         let done = tokio::task::spawn_blocking(move || {
             let done = act(&api, &request, &by);
@@ -142,6 +149,80 @@ async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
             && let Err(error) = socket.send_to(&answer, from).await
         {
             tracing::warn!(%from, %error, "an answer of RADIUS cannot be sent");
+        }
+    }
+}
+
+/// A request that may be carried out, or why its packet is ignored.
+fn read(packet: &[u8], from: IpAddr, peers: &Peers) -> Result<Request, String> {
+    if !peers.have(from) {
+        return Err("its sender is not among `clients`".to_owned());
+    }
+    let request = Request::read(packet, &peers.secret).map_err(|why| why.to_string())?;
+    if !is_fresh(&request) {
+        return Err("it is more than 5 minutes old, or a clock is wrong".to_owned());
+    }
+    Ok(request)
+}
+
+/// Packets that were ignored and are not logged yet. Anyone who reaches the port can send them, at any rate, so there is a
+/// line a second at most.
+#[derive(Debug, Default)]
+struct IgnoredPackets {
+    /// The number of packets by the reason.
+    counted: BTreeMap<String, u64>,
+    /// The sender of the latest one.
+    from: Option<SocketAddr>,
+    /// When the latest line was logged.
+    logged: Option<Instant>,
+}
+
+impl IgnoredPackets {
+    /// The shortest time between two lines.
+    const PAUSE: Duration = Duration::from_secs(1);
+    /// Most reasons in a line, besides "other reasons": each code of a packet is one.
+    const REASONS: usize = 8;
+
+    fn add(&mut self, from: SocketAddr, why: String) {
+        let room = self.counted.len() < Self::REASONS || self.counted.contains_key(&why);
+        let why = match room {
+            true => why,
+            false => "other reasons".to_owned(),
+        };
+        *self.counted.entry(why).or_default() += 1;
+        self.from = Some(from);
+    }
+
+    /// When to log the next line, if there is anything to log. A time in the past means now.
+    fn due(&self) -> Option<Instant> {
+        let next = || self.logged.map_or_else(Instant::now, |at| at + Self::PAUSE);
+        (!self.counted.is_empty()).then(next)
+    }
+
+    /// The number of packets since the last line, and why they were ignored, if it is time for another line.
+    fn take(&mut self, now: Instant) -> Option<(u64, String)> {
+        let waits = self.logged.is_some_and(|at| now < at + Self::PAUSE);
+        if waits || self.counted.is_empty() {
+            return None;
+        }
+        self.logged = Some(now);
+        let counted = std::mem::take(&mut self.counted);
+        let packets = counted.values().sum();
+        let one = packets == 1;
+        let reasons = counted.into_iter().map(|(why, packets)| match one {
+            true => why,
+            false => format!("{packets}: {why}"),
+        });
+        Some((packets, reasons.collect::<Vec<_>>().join("; ")))
+    }
+
+    fn log(&mut self, now: Instant) {
+        if let Some((packets, why)) = self.take(now) {
+            let from = self.from.map(|from| from.to_string());
+            match packets {
+                1 => tracing::warn!(from, why, "a packet of RADIUS is ignored"),
+                _ => tracing::warn!(from, packets, why, "packets of RADIUS are ignored"),
+            }
         }
     }
 }
@@ -220,16 +301,14 @@ fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
                 plan: request.plan.clone(),
                 down: request.rates.0,
                 up: request.rates.1,
-                // A new plan ends other live changes, but no suspension.
-                suspended: (request.plan.is_some() && subscriber.suspended).then_some(true),
-                from: None,
-                keys: PlanKeys::new(),
+                ..Setting::default()
             },
         ),
     };
     let adjustment = Adjustment {
-        // A new plan comes without the rates that were set for the former one.
-        reset: setting.plan.is_some(),
+        // A new plan comes without the rates that were set for the former one. Who is suspended or not, where its packets
+        // come from and other keys of the plan stay as they were set.
+        reset_rates: setting.plan.is_some(),
         setting,
         moves,
         ..Adjustment::default()

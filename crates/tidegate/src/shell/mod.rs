@@ -136,10 +136,8 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         folder.write(&windows, &path.elements(report))?;
     }
     let report = shell.finish()?;
-    if with_results {
-        if !common.quiet {
-            eprintln!("tidegate: {}", lateness(&report));
-        }
+    if with_results && !common.quiet {
+        eprintln!("tidegate: {}", lateness(&report));
     }
     if report.strays > 0 && !common.quiet {
         eprintln!(

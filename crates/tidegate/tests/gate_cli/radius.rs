@@ -28,6 +28,7 @@ fn an_access_server_by_radius() {
     let radius = "[radius]\naccounting = \"127.0.0.1:1813\"\nchange = \"127.0.0.1:3799\"\n\
         secret = \"radius.secret\"\nclients = [\"127.0.0.1\"]\n\
         [[subscriber]]\nname = \"cem\"\nplan = \"gold\"\naddresses = \"live\"\nusers = \"cem@isp\"\n\
+        [[subscriber]]\nname = \"dot\"\nplan = \"gold\"\naddresses = \"live\"\nsuspended = true\n\
         [[import]]\ncsv = \"circuits.csv\"\nlive = true\n";
     fs::write(machine.path("circuits.csv"), CIRCUITS).expect("written");
     machine.write(&(FILE.to_owned() + radius));
@@ -98,6 +99,27 @@ fn an_access_server_by_radius() {
         (&of("cem")["down"]["rate"], &of("cem")["plan"]),
         (&50_000_000.into(), &"gold".into())
     );
+    // Only rates end with a new plan. Who is suspended in the file and not by a live change stays so.
+    let set = [
+        "set",
+        "dot",
+        "--resume",
+        "--from-mac",
+        "02:00:00:00:00:07",
+        "--key",
+        "boost=5s",
+    ];
+    machine.gate(&[&set[..], &["--down", "3mbit"]].concat());
+    let from = of("dot")["from"].clone();
+    assert_eq!(coa("coa", "User-Name = dot, Filter-Id = basic").0, 0);
+    let dot = of("dot");
+    assert_eq!(
+        (&dot["plan"], &dot["down"]["rate"], &dot["suspended"]),
+        (&"basic".into(), &10_000_000.into(), &false.into()),
+        "{dot}"
+    );
+    assert_eq!(dot["keys"], serde_json::json!({ "boost": "5s" }));
+    assert!(dot["from"] == from && !from.is_null(), "{dot}");
     let (_, said) = coa("coa", "User-Name = nobody, Filter-Id = gold");
     assert!(said.contains("Session-Context-Not-Found"), "{said}");
     let (_, said) = coa("coa", "Filter-Id = gold");
@@ -116,6 +138,22 @@ fn an_access_server_by_radius() {
     let (code, said) = coa("disconnect", "User-Name = cem");
     assert!(code == 0 && said.contains("Disconnect-ACK"), "{said}");
     assert_eq!(of("cem")["matches"], serde_json::json!([]));
+
+    // However many packets are ignored, they are a line a second.
+    let began = Instant::now();
+    let flood = "for i in $(seq 200); do echo x > /dev/udp/127.0.0.1/1813; done; sleep 1.2";
+    assert_eq!(machine.run("bash", &["-c", flood]).0, 0);
+    let seconds = began.elapsed().as_secs();
     machine.gate(&["down"]);
-    drop(daemon);
+    daemon.signal("-TERM");
+    let (_, log) = daemon.ended();
+    let lines = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let ignored: Vec<Value> = lines
+        .filter(|line: &Value| line.to_string().contains("no packet of RADIUS"))
+        .collect();
+    assert!(ignored.len() as u64 <= seconds + 1, "{ignored:?}");
+    let packets = |line: &Value| line["packets"].as_u64().unwrap_or(1);
+    assert_eq!(ignored.iter().map(packets).sum::<u64>(), 200, "{ignored:?}");
 }

@@ -9,7 +9,7 @@ use super::segment::{Segment, Side};
 use super::segmentation::SegmentSize;
 use super::settings::Settings;
 use super::sink::{Ended, FlowSink, FlowSummary};
-use super::window::announced_window;
+use super::window::{announced_window, scale_is_known};
 use crate::annotate::sender::{Payload, Progress, Seen, Sender};
 use crate::annotate::{
     Brief, FlowInfo, Handshake, Measurer, Path, Sent, Sign, Totals, Transfer, Vantage, complete,
@@ -144,7 +144,8 @@ impl Flow {
         let senders: usize = self.senders.iter().map(Sender::kept).sum();
         let totals: usize = self.totals.iter().flatten().map(|side| side.kept()).sum();
         let echoes: usize = self.echoes.iter().map(Echoes::len).sum();
-        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals
+        let recent: usize = self.recent.iter().map(Recent::kept).sum();
+        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals + recent
     }
 
     /// Takes the flow's next packet.
@@ -445,7 +446,9 @@ impl Flow {
         let window = announced_window(packet, self.scales[1 - side], self.scales[side]);
         sender.set_window(window, packet.at);
         if let Some(progress) = progress {
-            self.credit(packet.at, side, progress, window.is_some(), settings);
+            // Not whether this window is known: a closed one is, whatever its scale.
+            let known = scale_is_known(self.scales);
+            self.credit(packet.at, side, progress, known, settings);
         }
     }
 

@@ -24,3 +24,10 @@ pub fn announced_window(
         _ => (window == 0).then_some(0),
     }
 }
+
+/// Whether the scale of both endpoints' windows is known, from what their SYNs offered as for
+/// [`announced_window`].
+#[inline]
+pub(super) fn scale_is_known(scales: [Option<Option<u8>>; 2]) -> bool {
+    scales.iter().all(Option::is_some)
+}

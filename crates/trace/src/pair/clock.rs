@@ -44,6 +44,13 @@ impl Clocks {
         self.offset + self.drift * signed(at, self.at)
     }
 
+    /// The same at a time of B.
+    pub fn offset_at_b(&self, at: Nanos) -> f64 {
+        // The clocks may show different years, so the drift since then is counted from what A's clock shows.
+        let since = (signed(at, self.at) - self.offset) / (1.0 + self.drift);
+        self.offset + self.drift * since
+    }
+
     /// How long after A captured a packet B did, by one clock, in nanoseconds. Negative for packets
     /// that passed B first.
     pub fn later(&self, a: Nanos, b: Nanos) -> f64 {
@@ -248,6 +255,27 @@ mod tests {
             assert!(wrong.abs() < 0.1 * MS, "{clocks:?}");
             let error = clocks.offset_error.expect("both ways");
             assert!((error - 25.0 * MS).abs() < 0.1 * MS, "{clocks:?}");
+        }
+    }
+
+    #[test]
+    fn the_offset_is_the_same_by_either_clock() {
+        let year = 365.25 * 86_400.0 * SECOND;
+        for (offset, drift) in [(0.0, 1e-4), (53.0 * year, 1e-4), (-20.0 * year, -1e-3)] {
+            let clocks = Clocks {
+                at: 1_700_000_000_000_000_000,
+                offset,
+                offset_error: None,
+                drift,
+                drift_error: 0.0,
+            };
+            for later in [0u64, 3_600_000_000_000] {
+                let a = clocks.at + later;
+                let b = a.saturating_add_signed(clocks.offset_at(a) as i64);
+                let wrong = clocks.offset_at_b(b) - clocks.offset_at(a);
+                // Such large numbers are exact to a microsecond.
+                assert!(wrong.abs() < 1e3, "{clocks:?}: {wrong} ns");
+            }
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Gathered {
     pub(crate) streams: Vec<Stream>,
     /// The newest stream of each direction between two endpoints.
     current: HashMap<(Endpoint, Endpoint), u32>,
+    /// The memory of what copies are found by, in packets.
+    recent: usize,
     most: usize,
     pub(crate) counts: Counts,
     counters: Counters,
@@ -85,6 +87,7 @@ impl Gathered {
             records: Vec::new(),
             streams: Vec::new(),
             current: HashMap::new(),
+            recent: 0,
             most,
             counts: Counts::default(),
             counters: Counters::default(),
@@ -112,7 +115,8 @@ impl Gathered {
         self.counts.tcp += 1;
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
-        if self.records.len() + self.streams.len() * STREAM_WEIGHT >= self.most {
+        let kept = self.records.len() + self.streams.len() * STREAM_WEIGHT + self.recent;
+        if kept >= self.most {
             self.counts.not_kept += 1;
             return;
         }
@@ -148,7 +152,9 @@ impl Gathered {
             stream.largest = stream.largest.max(packet.payload);
             self.counts.super_packets += u64::from(packet.payload > stream.full);
         }
+        let before = stream.recent.kept();
         let copy = stream.recent.is_copy(&packet);
+        self.recent += stream.recent.kept() - before;
         self.counts.copies += u64::from(copy);
         let record = Record::new(&packet, frame, number, copy);
         self.records.push(record);

@@ -278,8 +278,12 @@ fn arrival(clocks: Option<Clocks>, to_b: bool, at: Nanos) -> f64 {
         return at as f64;
     };
     let least = clocks.offset_error.unwrap_or(0.0);
-    let ahead = clocks.offset_at(at);
-    at as f64 + least + if to_b { ahead } else { -ahead }
+    at as f64
+        + least
+        + match to_b {
+            true => clocks.offset_at(at),
+            false => -clocks.offset_at_b(at),
+        }
 }
 
 /// When the first place must have seen a packet at the latest, by its clock.
@@ -288,6 +292,9 @@ fn departure(clocks: Option<Clocks>, to_b: bool, there: Nanos) -> f64 {
         return there as f64;
     };
     let least = clocks.offset_error.unwrap_or(0.0);
-    let ahead = clocks.offset_at(there);
-    there as f64 - least + if to_b { -ahead } else { ahead }
+    there as f64 - least
+        + match to_b {
+            true => -clocks.offset_at_b(there),
+            false => clocks.offset_at(there),
+        }
 }

@@ -301,6 +301,76 @@ fn what_the_other_capture_did_not_cover_is_not_judged() {
     assert_eq!(found.ways[0].passages.iter().filter(uncovered).count(), 20);
 }
 
+/// One clock was never set and shows 1970, and gains a hundred parts in a million: that is days since then,
+/// by which no packet of the other place may be moved.
+#[test]
+fn a_clock_that_was_never_set_does_not_hide_losses() {
+    const SINCE_1970: Nanos = 1_700_000_000_000 * MS;
+    let by_a = |at: Nanos| at;
+    let by_b = |at: Nanos| SINCE_1970 + at + at / 10_000;
+    let mut at_a = Vec::new();
+    let mut at_b = Vec::new();
+    for n in 0..400u32 {
+        let at = 1_000 * MS + u64::from(n) * 10 * MS;
+        // The data pass B first: the server is on its side. Each hundredth is lost, and repeated
+        // after ten more.
+        at_b.push((at, nth(n)));
+        let lost = n / 100 * 100 + 50;
+        if n != lost {
+            at_a.push((at + WAY, nth(n)));
+        }
+        if n == lost + 10 {
+            at_b.push((at + MS, nth(lost)));
+            at_a.push((at + MS + WAY, nth(lost)));
+        }
+        let next = match n {
+            n if (lost..lost + 10).contains(&n) => lost,
+            n => n + 1,
+        };
+        let ack = TcpFrame {
+            ack: 1 + next * LEN,
+            ..TcpFrame::new(Ends {
+                src: client(),
+                dst: server(),
+            })
+        };
+        at_a.push((at + 2 * MS + WAY, ack));
+        at_b.push((at + 2 * MS + 2 * WAY, ack));
+        if n == 200 {
+            // Of half a packet, which A missed.
+            let ack = TcpFrame {
+                ack: ack.ack + LEN / 2,
+                ..ack
+            };
+            at_b.push((at + 3 * MS + 2 * WAY, ack));
+        }
+    }
+    let mut both = Both::new();
+    for (packets, capture, clock) in [
+        (&mut at_a, &mut both.a, by_a as fn(Nanos) -> Nanos),
+        (&mut at_b, &mut both.b, by_b),
+    ] {
+        packets.sort_by_key(|&(at, _)| at);
+        for (at, frame) in packets {
+            Both::put(capture, clock(*at), frame);
+        }
+    }
+    let found = both.diagnose();
+    let clocks = found.clocks.expect("shared packets");
+    assert!((clocks.drift - 1e-4).abs() < 1e-6, "{clocks:?}");
+    let streams = found.ways.iter().flat_map(|way| &way.streams);
+    let (to_b, to_a): (Vec<&StreamReport>, Vec<_>) = streams.partition(|stream| stream.to_b);
+    let counts = |stream: &StreamReport| (stream.packets, stream.lost, stream.unseen);
+    assert_eq!(
+        to_a.into_iter().map(counts).collect::<Vec<_>>(),
+        [(404, 4, 0)]
+    );
+    assert_eq!(
+        to_b.into_iter().map(counts).collect::<Vec<_>>(),
+        [(400, 0, 1)]
+    );
+}
+
 #[test]
 fn memory_is_bounded() {
     let mut gathered = Gathered::new(100);

@@ -1,5 +1,6 @@
 //! A frame through all its headers.
 
+use super::ip::Datagram;
 use super::link::Network;
 use super::packet::{Packet, Skip};
 use super::{ip, link, tcp, tunnel};
@@ -44,12 +45,26 @@ pub fn ip_protocol(frame: &Frame<'_>) -> Option<u8> {
 
 /// The TCP packet in a tunnel.
 #[cold]
-fn tunnelled(at: Nanos, outbound: Option<bool>, mut network: Network<'_>) -> Result<Packet, Skip> {
+fn tunnelled(at: Nanos, outbound: Option<bool>, network: Network<'_>) -> Result<Packet, Skip> {
+    let (network, ip) = carried(network)?;
+    tcp::packet(at, outbound, network.framing, &ip)
+}
+
+/// The IP packet with TCP in a frame's outermost one: this itself, or one in a tunnel.
+pub(super) fn with_tcp(network: Network<'_>) -> Result<(Network<'_>, Datagram<'_>), Skip> {
+    match ip::datagram(&network)? {
+        ip if ip.protocol == ip::TCP => Ok((network, ip)),
+        _ => carried(network),
+    }
+}
+
+/// The IP packet with TCP in a tunnel.
+fn carried(mut network: Network<'_>) -> Result<(Network<'_>, Datagram<'_>), Skip> {
     for _ in 0..MAX_TUNNELS {
         network = tunnel::inner(&network)?;
         let ip = ip::datagram(&network)?;
         if ip.protocol == ip::TCP {
-            return tcp::packet(at, outbound, network.framing, &ip);
+            return Ok((network, ip));
         }
     }
     Err(Skip::Malformed)

@@ -2,7 +2,7 @@
 //! captures of the same packet are compared by.
 
 use super::packet::Skip;
-use super::{ip, link};
+use super::{decode, link};
 use crate::read::Frame;
 
 /// Payload bytes that a print is made of. Captures that keep 96 bytes of a frame hold that much.
@@ -20,14 +20,14 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// Reads them from a frame that holds a TCP packet.
+    /// Reads them from a frame that holds a TCP packet: from the packet that [`decode`](super::decode)
+    /// finds, which may be in a tunnel.
     ///
     /// # Errors
     /// The reason to skip the frame, as of [`decode`](super::decode).
     pub fn of(frame: &Frame<'_>) -> Result<Self, Skip> {
-        let network = link::network(frame)?;
-        let datagram = ip::datagram(&network)?;
-        // The decoder has seen a whole IP header.
+        let (network, datagram) = decode::with_tcp(link::network(frame)?)?;
+        // A whole IP header was seen.
         let (hops, class) = match network.data {
             [first, second, _, _, _, _, _, hops, ..] if first >> 4 == 6 => {
                 (*hops, first << 4 | second >> 4)
@@ -97,6 +97,24 @@ mod tests {
         assert_ne!(found.print, other.print, "the first byte of the payload");
         let cut = marking(&v4, |bytes| bytes.truncate(60));
         assert_eq!(cut.print, 0, "too little was captured");
+
+        // In a tunnel, the fields are those of the packet inside, which is also what is decoded.
+        let mut inner = Vec::new();
+        v4.encode(&mut inner);
+        let length = (20 + inner.len() - 14) as u16;
+        let [high, low] = length.to_be_bytes();
+        let outer = [
+            0x45, 0, high, low, 0, 1, 0x40, 0, 9, 4, 0, 0, 10, 9, 9, 1, 10, 9, 9, 2,
+        ];
+        inner.splice(14..14, outer);
+        let tunnelled = Marking::of(&Frame {
+            outbound: None,
+            at: 0,
+            link: LinkType::ETHERNET,
+            wire_len: inner.len() as u32,
+            data: &inner,
+        });
+        assert_eq!(tunnelled, Ok(marking(&v4, |_| {})));
 
         let v6 = TcpFrame {
             dscp: 10,

@@ -98,11 +98,12 @@ fn udp(data: &[u8]) -> Result<Inner, Skip> {
     let source = u16::from_be_bytes([head[0], head[1]]);
     let destination = u16::from_be_bytes([head[2], head[3]]);
     if VXLAN_PORTS.contains(&destination) {
-        // The flag that says that there is a network identifier is always set (RFC 7348 §5).
+        // The flag that says that there is a network identifier is always set. The others are reserved and
+        // ignored, because extensions use them (RFC 7348 §5).
         let [flags, ..] = bytes::<8>(data, 8)?;
-        return match flags {
-            0x08 => Ok(Inner::Ethernet(16)),
-            _ => Err(Skip::NotTcp),
+        return match flags & 0x08 {
+            0 => Err(Skip::NotTcp),
+            _ => Ok(Inner::Ethernet(16)),
         };
     }
     match (source, destination) {

@@ -1,6 +1,7 @@
 use tidegate_limiter::PolicyTree;
 
 use super::*;
+use crate::binding::Binding;
 use crate::config::plan_key;
 use crate::control::inspect;
 use crate::limits::Boost;
@@ -113,6 +114,63 @@ fn a_plan_without_rates_leaves_a_subscriber_its_own() {
         gate.set("alice", &adjustment).expect("set");
         assert_eq!(rates(&mut gate, "alice").1, expected, "{plan}");
     }
+}
+
+/// As when an access server changes a plan by RADIUS.
+#[test]
+fn rates_end_without_the_rest_of_a_live_change() {
+    let site = Site::new();
+    site.write(&(Site::FILE.to_owned() + "suspended = true\n"));
+    let config = Config::read(&site.file()).expect("a configuration");
+    let mut gate = LocalGate::held(Gate::<Memory>::up(&config).expect("up").0);
+    let keys = [
+        "boost=5s",
+        "down={ rate = \"70mbit\", rtt = \"50ms\" }",
+        "up=7mbit",
+    ];
+    let from = BindingChange {
+        mac: Some("02:00:00:00:00:07".into()),
+        ..BindingChange::default()
+    };
+    let before = Adjustment {
+        setting: Setting {
+            down: Some("3mbit".parse().expect("a rate")),
+            suspended: Some(false),
+            keys: keys
+                .map(|text| plan_key(text).expect("a key"))
+                .into_iter()
+                .collect(),
+            ..Setting::default()
+        },
+        from,
+        ..Adjustment::default()
+    };
+    gate.set("bob", &before).expect("set");
+    let binding = gate.subscriber("bob").expect("there").from;
+    assert_ne!(binding, Binding::default());
+    assert_eq!(
+        rates(&mut gate, "bob").1,
+        [Some(3_000_000), Some(7_000_000)]
+    );
+    let plan = Adjustment {
+        setting: Setting {
+            plan: Some("gold".into()),
+            ..Setting::default()
+        },
+        reset_rates: true,
+        ..Adjustment::default()
+    };
+    gate.set("bob", &plan).expect("set");
+    assert_eq!(
+        rates(&mut gate, "bob"),
+        ("gold".into(), [Some(50_000_000), Some(10_000_000)])
+    );
+    let bob = gate.subscriber("bob").expect("there");
+    assert!(!bob.suspended);
+    assert_eq!(bob.from, binding);
+    let kept = ["boost=5s", "down={ rtt = \"50ms\" }"];
+    let kept = kept.map(|text| plan_key(text).expect("a key"));
+    assert_eq!(bob.keys, Some(kept.into_iter().collect()));
 }
 
 #[test]

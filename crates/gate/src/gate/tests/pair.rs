@@ -79,6 +79,29 @@ fn the_later_change_holds_at_both_gates() {
 }
 
 #[test]
+fn who_loses_a_tag_keeps_what_else_was_set() {
+    let sites = [Site::new(), Site::new()];
+    let [mut here, mut there] = [up(&sites[0]), up(&sites[1])];
+    let slow = Setting {
+        down: Some(Rate::from_bits_per_second(4_000_000)),
+        ..Setting::default()
+    };
+    here.set("bob", &slow).expect("set");
+    let tag = here.subscriber("bob").expect("there").matches[0];
+    here.adjust("alice", None, &[MatchChange::Assign(tag)])
+        .expect("assigned");
+    // Both have the stamp of the latter change, and alice is first by name.
+    follow(&here, &mut there, 0);
+    assert_eq!(rate_down(&there, "bob"), Some(4_000_000));
+    for gate in [&here, &there] {
+        let has = |name| gate.subscriber(name).expect("there").matches.contains(&tag);
+        assert!(has("alice") && !has("bob"));
+    }
+    assert_eq!(follow(&there, &mut here, 0).1, 0);
+    sites[1].holds(there.state());
+}
+
+#[test]
 fn one_key_of_the_flow_hash_serves_both() {
     let sites = [Site::new(), Site::new()];
     let [here, mut there] = [up(&sites[0]), up(&sites[1])];

@@ -135,6 +135,107 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.down().expect("down");
 }
 
+/// The file whose plan for the day is unlimited, and the one before that change. The subscriber has no rate of its own
+/// in either.
+fn limited_and_free() -> [String; 2] {
+    let limited = FILE.replace("up = \"5mbit\"\n", "");
+    let free = limited.replace(
+        "down = \"80mbit\"\nup = \"8mbit\"",
+        "scheme = \"unlimited\"",
+    );
+    assert_ne!(limited, free);
+    [limited, free]
+}
+
+/// The reload says nothing of the subscriber, whose live change stays.
+#[test]
+fn live_changes_outlive_the_plan_that_is_in_force_for_now() {
+    let site = Site::new();
+    let [limited, free] = limited_and_free();
+    let (mut gate, _) = Own::up(&site.config(&limited)).expect("up");
+    let usage = Usage::default();
+    let suspended = Setting {
+        up: Some(Rate::from_bits_per_second(7_000_000)),
+        suspended: Some(true),
+        ..Setting::default()
+    };
+    gate.set("cem", &suspended).expect("set");
+    assert_eq!(gate.turn(&at(23), &usage).expect("night").len(), 1);
+    let report = gate
+        .reload(&site.config(&limited.replace("night", "dark")))
+        .expect("reloaded");
+    assert_eq!(report.reset, [""; 0]);
+    assert_eq!(setting(&gate, "cem"), Some(suspended));
+    assert!(gate.subscriber("cem").expect("there").suspended);
+    site.holds(gate.state());
+    assert_eq!(gate.turn(&at(23), &usage).expect("night").len(), 1);
+    assert_eq!(gate.subscriber("cem").expect("there").plan_name(), "dark");
+    // A rate cannot hold without any plan that has one.
+    let report = gate
+        .reload(&site.config(&free.replace("night", "late")))
+        .expect("reloaded");
+    assert_eq!(report.reset, ["cem"]);
+    assert_eq!(setting(&gate, "cem"), None);
+    site.holds(gate.state());
+}
+
+#[test]
+fn a_rate_that_was_set_holds_under_an_unlimited_plan() {
+    let site = Site::new();
+    let free = FILE.replace(
+        "down = \"200mbit\"\nup = \"20mbit\"",
+        "scheme = \"unlimited\"",
+    );
+    let (mut gate, _) = Own::up(&site.config(&free)).expect("up");
+    let usage = Usage::default();
+    let slow = Setting {
+        up: Some(Rate::from_bits_per_second(7_000_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &slow).expect("set");
+    assert_eq!(gate.turn(&at(23), &usage).expect("night").len(), 1);
+    assert_eq!(rates(&gate), (None, Some(7)));
+    site.holds(gate.state());
+    let serial = gate.state().serial;
+    assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
+    assert_eq!(gate.state().serial, serial);
+    // It can also be set then.
+    let slower = Setting {
+        up: Some(Rate::from_bits_per_second(6_000_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &slower).expect("set");
+    assert_eq!(rates(&gate), (None, Some(6)));
+    gate.turn(&at(6), &usage).expect("morning");
+    assert_eq!(rates(&gate), (Some(80), Some(6)));
+}
+
+/// Every few seconds the same attempt, which must not write the state each time.
+#[test]
+fn a_turn_that_cannot_be_had_writes_nothing() {
+    let site = Site::new();
+    let [limited, free] = limited_and_free();
+    let (mut gate, _) = Own::up(&site.config(&limited)).expect("up");
+    let usage = Usage::default();
+    let slow = Setting {
+        down: Some(Rate::from_bits_per_second(7_000_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &slow).expect("set");
+    gate.turn(&at(23), &usage).expect("night");
+    // By day its plan is unlimited now, so that the rate would limit nothing.
+    gate.reload(&site.config(&free)).expect("reloaded");
+    let serial = gate.state().serial;
+    for _ in 0..2 {
+        assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
+    }
+    assert_eq!(gate.state().serial, serial);
+    assert_eq!(rates(&gate), (Some(7), Some(20)));
+    gate.reset("cem").expect("reset");
+    gate.turn(&at(12), &usage).expect("day");
+    assert_eq!(rates(&gate), (None, None));
+}
+
 #[test]
 fn a_turn_that_fails_at_any_step_is_undone() {
     for step in 0.. {

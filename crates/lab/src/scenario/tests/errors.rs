@@ -269,3 +269,30 @@ fn values_for_no_flow_are_mistakes() {
         )
     );
 }
+
+/// Each aggregate has a fair policer of its own, and the flows of each must have the queues that they name.
+#[test]
+fn a_fair_policer_has_the_queues_that_flows_name() {
+    let check = |gate: &str, flow: &str| {
+        parse(&format!(
+            "duration = \"1s\"\n[[element]]\nname = \"gate\"\nkind = \"fair-policer\"\nrate = \"10mbit\"\n{gate}\n\
+             [[aggregate]]\nname = \"a\"\n[[aggregate]]\nname = \"b\"\n\
+             [[flow]]\nname = \"x\"\naggregate = \"a\"\nrtt = \"20ms\"\npath = [\"gate\"]\n\
+             [[flow]]\nname = \"y\"\naggregate = \"b\"\nrtt = \"20ms\"\npath = [\"gate\"]\n{flow}\n"
+        ))
+    };
+    check("queues = 2", "queue = 1").expect("sound");
+    assert_eq!(
+        check("queues = 2", "queue = 5").expect_err("no such queue"),
+        "a.toml:21:9: there is no queue 5 in `gate`: it has 2, from 0"
+    );
+    // Classes are those of other limiters' policies, unless the queues have weights.
+    check("queues = 2", "class = 5").expect("sound");
+    check("weights = [1, 3]", "class = 1").expect("sound");
+    assert_eq!(
+        check("weights = [1, 3]", "class = 2").expect_err("no such queue"),
+        "a.toml:21:9: there is no class 2 in `gate`: its queues are its classes, and it has 2, from 0"
+    );
+    // The other forms have no queues.
+    check("form = \"exact\"", "queue = 5").expect("sound");
+}

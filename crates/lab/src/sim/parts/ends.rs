@@ -146,11 +146,16 @@ impl<'a> Ends<'a> {
 
     /// A timer of an end of a connection.
     fn on_timeout(&mut self, index: usize, side: Side) {
-        if self.members[index].flow.ends.on_timeout(self.now, side) {
-            self.transmit(index, side);
-        } else {
+        let Flow { ends, record, .. } = &mut self.members[index].flow;
+        match ends.on_timeout(self.now, side, record) {
+            Some(came) => {
+                self.transmit(index, side);
+                if came {
+                    self.set_application(index);
+                }
+            }
             // An unnecessary wake-up does not send: segments that wait for an acknowledgement wait on.
-            self.set_end(index, side);
+            None => self.set_end(index, side),
         }
     }
 

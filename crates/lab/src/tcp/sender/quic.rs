@@ -45,8 +45,11 @@ pub(super) struct Quic {
     /// The last transmission before the probes, and whether one of them delivered what was sent before it.
     probed: u64,
     proved: bool,
-    /// The last transmission before the present recovery.
-    recovery: Option<u64>,
+    /// The last transmission before the last reduction of the window (`congestion_recovery_start_time`); 0 if there is none.
+    /// It stays after the recovery, because losses of earlier transmissions may show later.
+    reduced: u64,
+    /// The first byte of the segment that tells the receiver of the last reduction, if it understands RFC 3168.
+    telling: Option<u64>,
 }
 
 impl Quic {
@@ -63,7 +66,8 @@ impl Quic {
             probes: 0,
             probed: 0,
             proved: false,
-            recovery: None,
+            reduced: 0,
+            telling: None,
         }
     }
 
@@ -121,17 +125,19 @@ impl Sender {
         let largest = quic.largest;
         // A transmission after the recovery began was acknowledged: it is over, §7.3.2.
         let probed = quic.probed;
-        if quic.recovery.is_some_and(|last| largest > last) {
-            quic.recovery = None;
+        let (reduced, telling) = (quic.reduced, quic.telling);
+        if self.in_reduction() && largest > reduced {
             self.set_state(now, LossState::Open);
         }
-        if ack.ece {
-            self.on_congestion(now, largest);
+        // RFC 3168 §6.1.3: a mark is echoed until the receiver hears of the reduction. What is sent again does not tell it,
+        // so acknowledgements of that may echo the mark that was answered.
+        if ack.ece && telling.is_none_or(|seq| self.is_delivered(seq)) {
+            self.on_congestion(now, largest, LossState::Cwr);
         }
         if let Some(quic) = &mut self.quic
             && std::mem::take(&mut quic.proved)
         {
-            self.on_congestion(now, probed);
+            self.on_congestion(now, probed, LossState::Recovery);
         }
         self.detect_losses_quic(now);
         if let Some(quic) = &mut self.quic {
@@ -171,7 +177,7 @@ impl Sender {
             }
         }
         let Some(last) = last_lost else { return };
-        self.on_congestion(now, last);
+        self.on_congestion(now, last, LossState::Recovery);
         self.resend = Resend::Lost;
         let most = self
             .quic
@@ -186,17 +192,32 @@ impl Sender {
         }
     }
 
-    /// `OnCongestionEvent`, §7.3.2: once for what was in flight.
-    fn on_congestion(&mut self, now: Nanos, order: u64) {
+    /// Whether the segment of this byte was sent and is acknowledged.
+    fn is_delivered(&self, seq: u64) -> bool {
+        let is_sacked = || {
+            let sent = self.board.get(self.board.number_at(seq));
+            sent.is_some_and(|sent| sent.sacked)
+        };
+        self.una > seq || is_sacked()
+    }
+
+    /// `OnCongestionEvent`, §7.3.2: once for what was in flight. The state tells algorithms whether it is a mark or a loss.
+    fn on_congestion(&mut self, now: Nanos, order: u64, state: LossState) {
         let newest = self.board.newest_order();
         let Some(quic) = &mut self.quic else { return };
-        if quic.recovery.is_some_and(|last| order <= last) {
+        if order <= quic.reduced {
             return;
         }
-        quic.recovery = Some(newest);
-        self.counts.recoveries += 1;
+        quic.reduced = newest;
+        // The next new data tells the receiver, RFC 3168 §6.1.2.
+        quic.telling = self.ecn.then_some(self.next);
+        self.cwr_due = self.ecn;
+        match state {
+            LossState::Cwr => self.counts.reduced += 1,
+            _ => self.counts.recoveries += 1,
+        }
         self.window.ssthresh = self.cc.ssthresh(now, &self.window).max(LEAST_WINDOW);
-        self.set_state(now, LossState::Recovery);
+        self.set_state(now, state);
         // A lost packet is sent again before the window is reduced.
         self.forced = self.forced.or(Some(Forced::First));
         if !self.controlled {
@@ -213,8 +234,9 @@ impl Sender {
         self.window.cwnd = LEAST_WINDOW;
         self.window_moved(now);
         self.set_state(now, LossState::Open);
+        // §B.8: what shows after it counts anew.
         if let Some(quic) = &mut self.quic {
-            quic.recovery = None;
+            quic.reduced = 0;
         }
     }
 

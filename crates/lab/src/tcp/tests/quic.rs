@@ -2,9 +2,9 @@
 
 use tidegate_limiter::Bytes;
 
-use super::pipe::{DELAY, Pipe, RTT, losing, reno};
+use super::pipe::{DELAY, Pipe, RTT, clean, losing, reno};
 use crate::tcp::cc::LossState;
-use crate::tcp::{Recovery, TcpConfig};
+use crate::tcp::{Algorithm, Recovery, TcpConfig};
 use crate::{MILLISECOND, SECOND};
 
 fn quic() -> TcpConfig {
@@ -154,4 +154,88 @@ fn a_packet_may_be_overtaken_by_two() {
         vec![DELAY + late]
     });
     assert_eq!(pipe.again().len(), 0);
+}
+
+/// §7.3.2: what was sent before the recovery never reduces the window again. The loss of the last packet before it shows
+/// only after the repair of the first has ended the recovery.
+#[test]
+fn a_loss_of_the_same_flight_that_shows_late_reduces_nothing() {
+    let pipe = Pipe::transfer(&quic(), 300 * 1448, losing(&[40]));
+    let before: Vec<_> = pipe.data().take_while(|sent| !sent.segment.again).collect();
+    let last = before.last().unwrap().segment.seq;
+    let pipe = Pipe::transfer(&quic(), 300 * 1448, |data, _, segment, _| {
+        let lost = [1 + 40 * 1448, last].contains(&segment.seq);
+        match data && lost && !segment.again {
+            true => vec![],
+            false => vec![DELAY],
+        }
+    });
+    let again = pipe.again();
+    assert_eq!(again.len(), 2);
+    assert!(again[1].at > again[0].at + RTT, "after the recovery");
+    let counts = pipe.server.snapshot().counts;
+    assert_eq!((counts.lost, counts.recoveries), (2, 1));
+}
+
+/// §7.1: a mark reduces the window once in a round trip. RFC 3168 §6.1.2 and §6.1.3: the receiver echoes it until a segment
+/// says so. The retransmission that leaves before that segment says nothing, so its acknowledgement echoes the same mark.
+#[test]
+fn a_mark_reduces_the_window_once() {
+    for lost in [&[][..], &[120]] {
+        let config = TcpConfig {
+            ecn: true,
+            ..quic()
+        };
+        let mut pipe = Pipe::new(&config, losing(lost));
+        pipe.marked = 100..110;
+        pipe.server.write(0, Bytes::new(600 * 1448));
+        pipe.server.close(0);
+        pipe.run(60 * SECOND, |pipe| pipe.server.finished());
+        let counts = pipe.server.snapshot().counts;
+        assert_eq!((counts.reduced, counts.recoveries), (1, 0), "{lost:?}");
+        assert_eq!(pipe.again().len(), lost.len());
+        let told: Vec<_> = pipe.data().filter(|sent| sent.segment.cwr).collect();
+        assert_eq!(told.len(), 1, "{lost:?}");
+        if let Some(again) = pipe.again().first() {
+            let order = |seq| pipe.data().position(|sent| sent.segment.seq == seq);
+            let first = pipe.data().position(|sent| sent.segment.again);
+            assert!(first < order(told[0].segment.seq), "{again:?}");
+        }
+        let heard = told[0].at + DELAY;
+        let mut echoes = pipe.acks().filter(|sent| sent.segment.ece);
+        assert!(echoes.all(|sent| sent.at <= heard), "{lost:?}");
+    }
+}
+
+/// RFC 8257 §3.3 and RFC 9331 §4.3: DCTCP and Prague answer marks by their share, and only losses by half.
+#[test]
+fn a_mark_is_no_loss_for_algorithms_that_count_marks() {
+    for algorithm in [Algorithm::Dctcp, Algorithm::Prague] {
+        let config = TcpConfig {
+            algorithm,
+            slow_start_threshold: Some(20),
+            ..quic()
+        };
+        let mut pipe = Pipe::new(&config, clean);
+        pipe.marked = 1500..1501;
+        pipe.server.write(0, Bytes::new(3000 * 1448));
+        pipe.server.close(0);
+        let mut before = 0;
+        pipe.run(60 * SECOND, |pipe| {
+            let now = pipe.server.snapshot();
+            if now.state == LossState::Open {
+                before = now.cwnd;
+            }
+            now.state != LossState::Open
+        });
+        let now = pipe.server.snapshot();
+        assert_eq!(now.state, LossState::Cwr, "{algorithm:?}");
+        // After 40 round trips without marks, the share of DCTCP is below a tenth. That of Prague begins with the mark.
+        if algorithm == Algorithm::Dctcp {
+            assert!(now.cwnd > before * 9 / 10, "{before}, {}", now.cwnd);
+        }
+        pipe.run(60 * SECOND, |pipe| pipe.server.finished());
+        let counts = pipe.server.snapshot().counts;
+        assert_eq!((counts.reduced, counts.recoveries), (1, 0));
+    }
 }

@@ -281,6 +281,22 @@ fn bola_goes_by_the_buffer() {
     assert_eq!(qualities.last(), Some(&6_000_000));
 }
 
+/// What fills a hole may wait for others to merge with. Nothing else comes then, if it is the last of a segment.
+#[test]
+fn segments_end_where_hosts_merge_packets() {
+    for delay in 20..50 {
+        let mut flow = flow(Traffic::Adaptive(video(AdaptationRule::Throughput)));
+        flow.delay = delay * MILLISECOND;
+        flow.tcp.gro = 50_000;
+        let mut plan = plan(vec![link("link", 3_000_000, 8)], vec![flow]);
+        plan.duration = 300 * SECOND;
+        let outcome = run(&plan, &mut |_| true).expect("a run");
+        let flow = &outcome.flows[0];
+        assert!(flow.dropped > 0);
+        assert_eq!(flow.completions.len(), 23, "{delay} ms");
+    }
+}
+
 #[test]
 fn what_was_seen_until_the_end_of_a_run_is_counted() {
     let flow = watch(video(AdaptationRule::Throughput), 400_000, 10 * SECOND);

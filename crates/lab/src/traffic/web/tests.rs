@@ -1,6 +1,7 @@
+use crate::capacity::{Capacity, Steps};
 use crate::outcome::Outcome;
 use crate::page::{After, Object, Page};
-use crate::plan::{Http, Noting, Pages, Traffic, WebPlan};
+use crate::plan::{ElementKind, Http, Noting, Pages, QueueKind, Traffic, WebPlan};
 use crate::run;
 use crate::testing::*;
 use crate::{MILLISECOND, Nanos, SECOND};
@@ -186,4 +187,35 @@ fn responses_take_turns() {
     }
     // Both transfer the same, but one after the other costs a request and the last object in addition.
     assert!(took[0] > 4.1 && took[0] + 0.02 < took[1], "{took:?}");
+}
+
+/// Once nothing arrives any more, the connections change by their timers alone.
+#[test]
+fn changes_by_timers_are_noted_for_each_connection() {
+    let steps = vec![(0, rate(8_000_000)), (300 * MILLISECOND, rate(0))];
+    let dies = ElementKind::Varying {
+        capacity: Capacity::Steps(Steps::new(steps, None).expect("sound")),
+        queue: QueueKind::DropTail {
+            bytes: None,
+            packets: Some(1000),
+        },
+    };
+    let web = WebPlan {
+        page: Pages::Same(Page::new(fan(6, 1_000_000)).expect("sound")),
+        http: SIX,
+        handshake: 0,
+        pause: SECOND,
+        visits: Some(1),
+    };
+    let mut plan = plan(vec![element("link", dies)], vec![flow(Traffic::Web(web))]);
+    plan.connections = Some(Noting::Changes);
+    let outcome = run(&plan, &mut |_| true).expect("a run");
+    assert_eq!(connections(&outcome), 6);
+    for connection in 0..6 {
+        let states = outcome.flows[0].states.iter();
+        let mut last = states.filter(|state| state.connection == connection);
+        let last = last.next_back().expect("it was noted");
+        assert!(last.snapshot.counts.timeouts > 2, "{last:?}");
+        assert!(last.at > 2 * SECOND, "{last:?}");
+    }
 }

@@ -192,6 +192,7 @@ pub fn adjustment(patch: Patch) -> Result<Adjustment, String> {
             tags: patch.from_vlan,
         },
         moves,
+        ..Adjustment::default()
     };
     if adjustment == Adjustment::default() && !patch.reset_usage {
         return Err("nothing to change: give at least one of plan, down, up, keys, suspended, addresses and reset".into());

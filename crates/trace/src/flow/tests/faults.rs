@@ -2,6 +2,7 @@
 
 use crate::annotate::Marks;
 use crate::flow::Span;
+use crate::read::Nanos;
 use crate::testing::*;
 use crate::wire::{Flags, Timestamps};
 use crate::write::{Ends, TcpFrame};
@@ -40,6 +41,67 @@ fn every_packet_twice_changes_nothing_else() {
     assert_eq!(twice.response().sent, once.response().sent);
     assert_eq!(twice.response().metrics, once.response().metrics);
     assert_eq!(twice.response().tally.duplicates, 50);
+}
+
+/// Packets as a burst, and then all of them once more, `later` after that, as the capture of a router
+/// with a queue holds them that listens on all interfaces.
+fn burst_twice(talk: &mut Talk, packets: u32, later: Nanos) {
+    let burst: Vec<TcpFrame> = (0..packets).map(|n| talk.data(nth(n), MSS)).collect();
+    for start in [10 * MS, 10 * MS + later] {
+        for (n, &data) in (0..).zip(&burst) {
+            talk.put(start + n * 1000, data);
+        }
+    }
+}
+
+#[test]
+fn copies_that_come_behind_a_whole_burst_are_found() {
+    // With fewer than four packets, as many as are remembered in place, and more than a table holds at first.
+    for packets in [3, 5, 10, 40, 700] {
+        let mut talk = Talk::begun();
+        burst_twice(&mut talk, packets, 2 * MS);
+        let found = talk.end();
+        let kept = found.response();
+        assert_eq!(kept.sent.len(), packets as usize);
+        assert_eq!(kept.tally.duplicates, u64::from(packets));
+        assert_eq!(kept.metrics.retransmitted_packets, 0);
+    }
+}
+
+#[test]
+fn bursts_that_are_repeated_later_or_without_identification_are_retransmitted() {
+    let mut late = Talk::begun();
+    burst_twice(&mut late, 10, 51 * MS);
+    assert_eq!(late.end().response().tally.duplicates, 0);
+
+    // What has no identification is compared with the last few packets only, whatever was before.
+    let mut unidentified = Talk::begun();
+    burst_twice(&mut unidentified, 10, 2 * MS);
+    let burst: Vec<TcpFrame> = (10..20)
+        .map(|n| TcpFrame {
+            ip_id: 0,
+            ..unidentified.data(nth(n), MSS)
+        })
+        .collect();
+    for start in [0, 100_000] {
+        for (n, &data) in (0..).zip(&burst) {
+            unidentified.put(20 * MS + start + n * 1000, data);
+        }
+    }
+    let found = unidentified.end();
+    assert_eq!(found.response().tally.duplicates, 10);
+    assert_eq!(found.response().metrics.retransmitted_packets, 10);
+
+    // A sender that repeats a burst numbers it anew.
+    let mut again = Talk::begun();
+    for start in [10 * MS, 12 * MS] {
+        for n in 0..40 {
+            again.full(start + u64::from(n) * 1000, n);
+        }
+    }
+    let found = again.end();
+    assert_eq!(found.response().tally.duplicates, 0);
+    assert_eq!(found.response().metrics.retransmitted_packets, 40);
 }
 
 #[test]
@@ -269,6 +331,8 @@ fn the_window_of_a_capture_without_syn_is_closed_only_at_zero() {
     let kept = found.response();
     assert_eq!(kept.tally.probes, 1);
     assert!(kept.marked(Marks::WINDOW_FULL).is_empty());
+    // That the window closed does not tell its scale.
+    assert!(!kept.tally.window_known);
 }
 
 #[test]

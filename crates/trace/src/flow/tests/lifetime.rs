@@ -381,3 +381,18 @@ fn a_long_segment_is_cut_and_continued() {
             .all(|part| part.sent.iter().all(|sent| sent.acked_at != 0))
     );
 }
+
+#[test]
+fn what_copies_are_found_by_counts_as_kept() {
+    let kept = |identified: bool| {
+        let mut talk = Talk::begun();
+        for n in 0..3000 {
+            let data = talk.data(nth(n), MSS);
+            let ip_id = if identified { data.ip_id } else { 0 };
+            talk.put(10 * MS + u64::from(n) * 1000, TcpFrame { ip_id, ..data });
+        }
+        talk.table.kept()
+    };
+    // A table of 32 kB in packets of 100 bytes, instead of one of 128 bytes for the handshake.
+    assert_eq!(kept(true), kept(false) + 328 - 2);
+}

@@ -99,6 +99,17 @@ fn vxlan_and_geneve() {
             is_plain(ethernet(&outer));
         }
     }
+    // The other flags are reserved and ignored [RFC 7348 §5]: the Group Policy extension sets the first.
+    for flags in [0x88u8, 0xff] {
+        let vxlan = [&[flags, 0, 0, 7, 0, 0, 5, 0][..], &encode(&plain())].concat();
+        for outer in carried(17, &udp(4789, &vxlan)) {
+            is_plain(ethernet(&outer));
+        }
+    }
+    let without = [&[0xf7, 0, 0, 0, 0, 0, 5, 0][..], &encode(&plain())].concat();
+    for outer in carried(17, &udp(4789, &without)) {
+        assert_eq!(ethernet(&outer).unwrap_err(), Skip::NotTcp);
+    }
     let geneve = |frame: &TcpFrame| {
         // With one option of 4 bytes.
         let head = [2, 0, 0x65, 0x58, 0, 0, 5, 0, 1, 1, 0x80, 1, 9, 9, 9, 9];
