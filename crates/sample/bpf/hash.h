@@ -123,7 +123,9 @@ static __always_inline int to_client(struct __sk_buff *skb, const struct setting
 	// This machine is the server, or the interface leads to the clients.
 	if (leaves)
 		return 1;
-	if (skb->pkt_type < FROM_OTHERS)
+	// A bridge forwards packets that are neither from nor to this machine. The other end of those that leave is the client, so
+	// it is the client of those that arrive, too.
+	if (skb->pkt_type < FROM_OTHERS || settings->bridged)
 		return 0;
 	// Servers have the lower ports. With equal ports, the choice must be the same in both directions.
 	u16 from = bpf_ntohs(e->ports[0]), to = bpf_ntohs(e->ports[1]);

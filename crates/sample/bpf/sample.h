@@ -24,6 +24,7 @@ struct settings {
 	u32 raw;	// 1: frames begin with IP, as on TUN devices; 0: with Ethernet
 	u32 networks;	// how many networks of clients there are
 	u32 tunnels;	// 1: packets in tunnels are sampled by the flow inside
+	u32 bridged;	// 1: the interface is a port of a bridge
 };
 
 // A network of clients: an address of IPv4 is mapped into IPv6, ::ffff:0:0/96.

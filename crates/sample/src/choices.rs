@@ -31,6 +31,13 @@ impl Choices {
         self.list.push((from, choice));
     }
 
+    /// It is this time. A choice of a later time was made before the clock was set back: it is in force from now on.
+    pub fn time(&mut self, now: Nanos) {
+        for (from, _) in &mut self.list {
+            *from = now.min(*from);
+        }
+    }
+
     /// Forgets the choices before the one for packets of this time, which it returns with its beginning.
     pub fn at(&mut self, at: Nanos) -> &(Nanos, Choice) {
         let later = self.list.iter().skip(1);

@@ -117,6 +117,8 @@ impl Feed {
         if dropped > 0 {
             self.consumer.dropped(dropped)?;
         }
-        Ok(self.consumer.rest(files::now())?)
+        let now = files::now();
+        self.choices.time(now);
+        Ok(self.consumer.rest(now)?)
     }
 }

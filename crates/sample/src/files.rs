@@ -11,6 +11,9 @@ use zstd::stream::write::Encoder;
 use crate::error::SampleError;
 use crate::folder::{Folder, Part};
 
+/// Times of packets go back by less than this, since several processors take them, unless the clock was set back.
+const DISORDER: Nanos = 10_000_000_000;
+
 /// The level at which files are compressed: the fastest that finds most of what headers repeat.
 pub(crate) const LEVEL: i32 = 3;
 
@@ -93,7 +96,9 @@ impl Open {
 
     /// Whether a packet of this time, or nothing until this time, belongs to the next file.
     pub fn is_over(&self, at: Nanos, rotation: Rotation) -> bool {
-        at >= self.until || self.capture.get_ref().get_ref().bytes() >= rotation.size
+        // If the clock was set back, the end may not come for long.
+        let is_early = was_set_back(self.start, at);
+        at >= self.until || is_early || self.capture.get_ref().get_ref().bytes() >= rotation.size
     }
 
     /// Ends the file before packets of this time, at the latest.
@@ -141,6 +146,11 @@ impl Open {
             dropped,
         })
     }
+}
+
+/// Whether the clock was set back between these times, of which the first came first.
+pub(crate) fn was_set_back(before: Nanos, now: Nanos) -> bool {
+    now.saturating_add(DISORDER) < before
 }
 
 /// The present time.

@@ -37,6 +37,7 @@ struct Settings {
     raw: u32,
     networks: u32,
     tunnels: u32,
+    bridged: u32,
 }
 
 /// What runs in the kernel.
@@ -48,6 +49,17 @@ pub(crate) enum Code {
     Hook { ring: u32 },
 }
 
+/// What the packets are like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packets {
+    /// They begin with IP.
+    pub raw: bool,
+    /// Those in tunnels are looked at.
+    pub tunnels: bool,
+    /// They pass a port of a bridge.
+    pub bridged: bool,
+}
+
 /// Which flows the programs in the kernel take.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -56,30 +68,25 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Loads the programs. `raw` says that frames begin with IP; in `networks` are addresses of clients; `tunnels` says whether
-    /// packets in tunnels are looked at.
+    /// Loads the programs. In `networks` are addresses of clients.
     pub(crate) fn load(
         code: Code,
         choice: &Choice,
-        raw: bool,
         networks: &[Network],
-        tunnels: bool,
+        packets: Packets,
     ) -> Result<(Self, Object), SampleError> {
         let heard = Heard::listen();
-        Self::load_quietly(code, choice, raw, networks, tunnels).map_err(|error| {
-            match error.kind() {
-                ErrorKind::PermissionDenied => SampleError::Rights("load the filter".to_owned()),
-                _ => SampleError::Filter(format!("{error:#} {}", heard.words())),
-            }
+        Self::load_quietly(code, choice, networks, packets).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => SampleError::Rights("load the filter".to_owned()),
+            _ => SampleError::Filter(format!("{error:#} {}", heard.words())),
         })
     }
 
     fn load_quietly(
         code: Code,
         choice: &Choice,
-        raw: bool,
         networks: &[Network],
-        tunnels: bool,
+        packets: Packets,
     ) -> Result<(Self, Object), libbpf_rs::Error> {
         let mut builder = ObjectBuilder::default();
         let object = match code {
@@ -105,15 +112,13 @@ impl Filter {
             settings: Shared::map(settings.as_fd(), size_of::<Settings>())?,
             used: 1,
         };
-        this.describe(choice, raw, networks.len() as u32);
-        let to = offset_of!(Settings, tunnels);
-        this.settings.write32(to, u32::from(tunnels));
+        this.describe(choice, networks.len() as u32, packets);
         this.choose(choice);
         Ok((this, object))
     }
 
     /// Writes what does not change while the filter runs.
-    fn describe(&mut self, choice: &Choice, raw: bool, networks: u32) {
+    fn describe(&mut self, choice: &Choice, networks: u32, packets: Packets) {
         let (by, prefixes) = match choice.by {
             By::Flow => (0, Prefixes { v4: 32, v6: 128 }),
             By::Client(prefixes) => (1, prefixes),
@@ -125,8 +130,10 @@ impl Filter {
         to.write64(offset_of!(Settings, mask6) + 8, low);
         to.write32(offset_of!(Settings, mask4), prefixes.mask4());
         to.write32(offset_of!(Settings, by), by);
-        to.write32(offset_of!(Settings, raw), u32::from(raw));
+        to.write32(offset_of!(Settings, raw), packets.raw.into());
         to.write32(offset_of!(Settings, networks), networks);
+        to.write32(offset_of!(Settings, tunnels), packets.tunnels.into());
+        to.write32(offset_of!(Settings, bridged), packets.bridged.into());
     }
 
     /// Changes the share and the key. Each packet meets either the choice before or this one.

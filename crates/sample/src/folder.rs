@@ -71,7 +71,7 @@ impl Folder {
         let aside = self.0.path.join(format!(".{name}{AGAIN}"));
         Ok(Some(Part {
             folder: self.clone(),
-            file: File::create(&aside)?,
+            file: self.with_room(|| File::create(&aside))?,
             aside: Some(aside),
             complete,
             bytes: 0,
@@ -119,7 +119,8 @@ impl Folder {
             .find(|name| !path.join(format!("{name}{COMPLETE}")).exists())
             .unwrap_or_default();
         let aside = path.join(format!(".{name}{PART}"));
-        let file = File::create(&aside).map_err(SampleError::write(&aside))?;
+        let file = self.with_room(|| File::create(&aside));
+        let file = file.map_err(SampleError::write(&aside))?;
         Ok(Part {
             folder: self.clone(),
             file,
@@ -147,6 +148,24 @@ impl Folder {
             all -= size;
         }
         Ok(())
+    }
+
+    /// Tries this, and while it finds the disk full, again without the oldest file.
+    fn with_room<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match attempt() {
+                Err(error) if is_full(&error) && self.remove_oldest()? => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Removes the oldest complete file, if there is one.
+    fn remove_oldest(&self) -> io::Result<bool> {
+        match self.complete()?.into_iter().next() {
+            Some(oldest) => self.remove(oldest).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn remove(&self, path: PathBuf) -> io::Result<()> {
@@ -214,21 +233,10 @@ pub(crate) struct Part {
 impl Write for Part {
     /// Writes, and removes the oldest files if the disk is full.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.file.write(bytes) {
-                Ok(written) => {
-                    self.bytes += written as u64;
-                    return Ok(written);
-                }
-                Err(error) if is_full(&error) => {
-                    let Some(oldest) = self.folder.complete()?.into_iter().next() else {
-                        return Err(error);
-                    };
-                    self.folder.remove(oldest)?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let Self { folder, file, .. } = self;
+        let written = folder.with_room(|| file.write(bytes))?;
+        self.bytes += written as u64;
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -249,9 +257,18 @@ impl Part {
 
     /// Gives the file its name, when its bytes are on the disk.
     pub fn complete(mut self) -> io::Result<(PathBuf, u64)> {
-        self.file.sync_all()?;
+        if let Err(error) = self.file.sync_all() {
+            // The kernel gives up bytes that it could not write, and the next call would not tell that they are missing. So this
+            // file is lost. There is room for the next one.
+            if is_full(&error) {
+                // What cannot be removed now is tried again by the next file.
+                let _ = self.folder.remove_oldest();
+            }
+            return Err(error);
+        }
         if let Some(aside) = &self.aside {
-            fs::rename(aside, &self.complete)?;
+            self.folder
+                .with_room(|| fs::rename(aside, &self.complete))?;
         }
         self.aside = None;
         File::open(self.folder.path())?.sync_all()?;
@@ -301,5 +318,27 @@ mod tests {
             fs::read_dir(root.path()).unwrap().count(),
             2 + others.len() + 1
         );
+    }
+
+    #[test]
+    fn what_finds_the_disk_full_is_tried_without_the_oldest_file_until_none_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path(), "web1", "eth0").unwrap();
+        for at in 0..3 {
+            folder.begin(at).unwrap().complete().unwrap();
+        }
+        let full = || Err::<(), _>(io::ErrorKind::StorageFull.into());
+        let mut tries = 0;
+        let second = folder.with_room(|| {
+            tries += 1;
+            if tries == 1 { full() } else { Ok(()) }
+        });
+        second.unwrap();
+        assert_eq!(folder.removed().len(), 1);
+        let wrong = folder.with_room(|| Err::<(), _>(io::ErrorKind::NotFound.into()));
+        assert_eq!(wrong.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(folder.removed().is_empty());
+        assert!(is_full(&folder.with_room(full).unwrap_err()));
+        assert_eq!(folder.removed().len(), 2);
     }
 }

@@ -1,12 +1,13 @@
 //! Where packets come from, and the filter in the kernel.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use tidegate_trace::read::LinkType;
 
 use crate::address::Addresses;
 use crate::error::SampleError;
-use crate::filter::{self, Code, Filter};
+use crate::filter::{self, Code, Filter, Packets};
 use crate::hook::Hook;
 use crate::listen::Listener;
 use crate::load::Fill;
@@ -48,10 +49,13 @@ impl Source {
             libc::ARPHRD_NONE | RAW_IP => LinkType::RAW,
             other => return Err(SampleError::LinkLayer(name.clone(), other)),
         };
-        let raw = link == LinkType::RAW;
-        // Packets in tunnels have more addresses than are hidden.
-        let tunnels = options.addresses == Addresses::Keep;
-        let load = |code| Filter::load(code, &options.choice, raw, &options.clients, tunnels);
+        let packets = Packets {
+            raw: link == LinkType::RAW,
+            // Packets in tunnels have more addresses than are hidden.
+            tunnels: options.addresses == Addresses::Keep,
+            bridged: is_bridged(name),
+        };
+        let load = |code| Filter::load(code, &options.choice, &options.clients, packets);
         let (filter, tap) = match options.place {
             Place::Socket => {
                 let (filter, object) = load(Code::Socket)?;
@@ -81,6 +85,12 @@ impl Source {
         };
         Ok(Self { tap, filter, link })
     }
+}
+
+/// Whether the interface is a port of a bridge. Without /sys this is not known, and it counts as none.
+fn is_bridged(interface: &str) -> bool {
+    let about = Path::new("/sys/class/net").join(interface);
+    about.join("brport").exists()
 }
 
 impl Tap {

@@ -1,11 +1,12 @@
 //! Interfaces that are special: loopback, and those that go down for a while.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_sample::{Event, Options, Place, Requests, Sampler, Source};
+use tidegate_sample::{By, Event, Options, Place, Prefixes, Requests, Sampler, Source};
 use tidegate_testbed::namespace::Namespace;
 use tidegate_trace::read::Capture;
 use tidegate_trace::wire::{Flags, decode};
@@ -16,6 +17,7 @@ at_both_places!(
     packets_of_loopback_are_taken_once,
     an_interface_that_was_down_is_sampled_again,
     packets_of_an_interface_that_is_removed_are_kept,
+    both_directions_of_a_client_pass_a_port_of_a_bridge,
 );
 
 fn packets_of_loopback_are_taken_once(place: Place) -> Result<(), Failure> {
@@ -90,6 +92,52 @@ fn an_interface_that_was_down_is_sampled_again(place: Place) -> Result<(), Failu
     let mut ports: Vec<u16> = flows(&files).keys().map(|(from, _)| from.port()).collect();
     ports.retain(|port| *port < 5000);
     assert_eq!(ports, [4000, 4001]);
+    Ok(())
+}
+
+/// The port leads to the server, so there the server's address is that of the client, whatever the ports of the flows say.
+fn both_directions_of_a_client_pass_a_port_of_a_bridge(place: Place) -> Result<(), Failure> {
+    let test = "both_directions_of_a_client_pass_a_port_of_a_bridge";
+    let Some(middle) = namespace(test)? else {
+        return Ok(());
+    };
+    let (server, client) = (Namespace::new()?, Namespace::new()?);
+    middle.veth("inner", &server, "inside")?;
+    middle.veth("outer", &client, "outside")?;
+    middle.bridge("bridge", &["inner", "outer"])?;
+    // What says which interfaces are ports is that of the namespace where it is mounted.
+    middle.run("mount", "-t sysfs sysfs /sys")?;
+    client.address("outside", "192.0.2.2".parse()?, 24)?;
+    let servers: Vec<SocketAddr> = (11..19)
+        .map(|last| ([192, 0, 2, last], 4000).into())
+        .collect();
+    for address in &servers {
+        server.address("inside", address.ip(), 24)?;
+    }
+    let folder = tempfile::tempdir()?;
+    let mut options = Options::new("inner", folder.path(), choice(0.5));
+    options.choice.by = By::Client(Prefixes { v4: 32, v6: 64 });
+    options.place = place;
+    let choice = options.choice.clone();
+    let (files, _) = sampled(&middle, options, || {
+        for address in &servers {
+            transfer(&server, &client, &address.to_string());
+        }
+    });
+    let taken = |address: &&SocketAddr| choice.takes_client(address.ip());
+    let expected: BTreeSet<SocketAddr> = servers.iter().filter(taken).copied().collect();
+    assert!((1..8).contains(&expected.len()), "{expected:?}");
+    let found = flows(&files);
+    let leaving: BTreeSet<SocketAddr> = found.keys().map(|(_, to)| *to).collect();
+    let arriving: BTreeSet<SocketAddr> = found.keys().map(|(from, _)| *from).collect();
+    let of_servers = |ends: &BTreeSet<SocketAddr>| -> BTreeSet<SocketAddr> {
+        ends.iter()
+            .filter(|end| servers.contains(end))
+            .copied()
+            .collect()
+    };
+    assert_eq!(of_servers(&leaving), expected);
+    assert_eq!(of_servers(&arriving), expected);
     Ok(())
 }
 

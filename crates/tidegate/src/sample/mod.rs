@@ -30,7 +30,9 @@ const LEAST_RING: u64 = 1 << 20;
 
 pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let sampler = sampler(options)?;
-    options.to.as_ref().map_or(Ok(()), ship::check)?;
+    if let Some(to) = &options.to {
+        ship::check(to, folder(options))?;
+    }
     let fraction = sampler.choice.fraction.get() * 100.0;
     let source = Source::open(&sampler).map_err(wrong)?;
     drop_privileges().context("cannot give up privileges")?;
@@ -220,7 +222,7 @@ fn tell(event: &Event, quiet: bool) {
         }
         Event::Discarded { packets, reason } => {
             eprintln!(
-                "tidegate: {packets} packets are lost: {reason}, and there is no older file to remove"
+                "tidegate: {packets} packets are lost: {reason}, and to remove older files could not prevent it"
             );
         }
         Event::KeyKept(error) => eprintln!("tidegate: the key before is kept: {error}"),

@@ -1,6 +1,7 @@
 //! `tidegate sample --rows`: sampled packets are analysed at once, and their rows added to a dataset, period by period.
 
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use anyhow::{Context, anyhow};
 use tidegate_dataset::{Dataset, Error, Networks, Shares};
 use tidegate_sample::{Consumer, Counters, Fraction, Refused};
 use tidegate_story::remarks::problems;
+use tidegate_trace::flow::Settings;
 use tidegate_trace::read::{Frame, LinkType, Nanos, PassedOver};
 use tidegate_trace::{Analysis, Options};
 
@@ -24,6 +26,8 @@ use crate::units::plural;
 const BATCH: usize = 1 << 16;
 /// Batches that may wait: with the ring, they bridge the time in which rows are judged and written.
 const AHEAD: usize = 256;
+/// Times go back by less than this, unless the clock was set back.
+const DISORDER: Nanos = 10_000_000_000;
 /// A period ends this long after its time, so that packets in the ring are still in it.
 const LATE: Nanos = 1_000_000_000;
 
@@ -59,23 +63,7 @@ pub fn start(
     quiet: bool,
     counters: &Arc<Counters>,
 ) -> anyhow::Result<(impl Consumer + use<>, Writer)> {
-    let detector = options.analysis.detector()?;
-    // A table that cannot be read must not leave an empty dataset behind.
-    let networks = dataset::networks(&options.asn)?;
-    let work = Work {
-        dataset: dataset::open(root, &options.analysis, &detector, &[])?,
-        networks,
-        detector,
-        analysis: Options {
-            flows: options.analysis.settings(),
-            detector: Some(detector.make()),
-            cancel: None,
-        },
-        source: format!("{}-{}", sampler.host, sampler.interface),
-        every: u64::try_from(options.every.as_nanos()).unwrap_or(u64::MAX),
-        quiet,
-        counters: Arc::clone(counters),
-    };
+    let work = work(options, root, sampler, quiet, counters)?;
     let (writer, messages) = sync_channel(AHEAD);
     let thread = thread::Builder::new()
         .name("rows".to_owned())
@@ -83,6 +71,28 @@ pub fn start(
         .context("cannot start the thread that writes rows")?;
     let batch = Batch::default();
     Ok((Feeder { batch, writer }, Writer(thread)))
+}
+
+fn work(
+    options: &Sample,
+    root: &Path,
+    sampler: &tidegate_sample::Options,
+    quiet: bool,
+    counters: &Arc<Counters>,
+) -> anyhow::Result<Work> {
+    let detector = options.analysis.detector()?;
+    // A table that cannot be read must not leave an empty dataset behind.
+    let networks = dataset::networks(&options.asn)?;
+    Ok(Work {
+        dataset: dataset::open(root, &options.analysis, &detector, &[])?,
+        networks,
+        flows: options.analysis.settings(),
+        detector,
+        source: format!("{}-{}", sampler.host, sampler.interface),
+        every: u64::try_from(options.every.as_nanos()).unwrap_or(u64::MAX),
+        quiet,
+        counters: Arc::clone(counters),
+    })
 }
 
 impl Writer {
@@ -153,7 +163,7 @@ struct Work {
     dataset: Dataset,
     networks: Networks,
     detector: Chosen,
-    analysis: Options,
+    flows: Settings,
     /// The host and the interface.
     source: String,
     every: Nanos,
@@ -163,30 +173,7 @@ struct Work {
 
 impl Work {
     fn run(self, messages: &Receiver<Message>) -> anyhow::Result<u64> {
-        let mut live = Live {
-            dataset: &self.dataset,
-            segments: Segments {
-                networks: &self.networks,
-                detector: self.detector.name(),
-                ports: &[],
-                file: Arc::from(""),
-                start: 0,
-                draft: None,
-                shares: Shares::new(1.0),
-                believes: false,
-                error: None,
-            },
-            analysis: Analysis::new(self.analysis),
-            until: None,
-            number: 0,
-            dropped: 0,
-            lost: 0,
-            before: Counts::default(),
-            source: &self.source,
-            every: self.every,
-            quiet: self.quiet,
-            counters: &self.counters,
-        };
+        let mut live = self.live();
         for message in messages {
             match message {
                 Message::Frames(batch) => {
@@ -210,6 +197,37 @@ impl Work {
         }
         live.end()
     }
+
+    fn live(&self) -> Live<'_> {
+        Live {
+            dataset: &self.dataset,
+            segments: Segments {
+                networks: &self.networks,
+                detector: self.detector.name(),
+                ports: &[],
+                file: Arc::from(""),
+                start: 0,
+                draft: None,
+                shares: Shares::new(1.0),
+                believes: false,
+                error: None,
+            },
+            analysis: Analysis::new(Options {
+                flows: self.flows,
+                detector: Some(self.detector.make()),
+                cancel: None,
+            }),
+            period: None,
+            number: 0,
+            dropped: 0,
+            lost: 0,
+            before: Counts::default(),
+            source: &self.source,
+            every: self.every,
+            quiet: self.quiet,
+            counters: &self.counters,
+        }
+    }
 }
 
 /// The analysis of all periods, and the rows of the present one.
@@ -217,8 +235,8 @@ struct Live<'a> {
     dataset: &'a Dataset,
     segments: Segments<'a>,
     analysis: Analysis,
-    /// When the present period ends. There is none before the first packet.
-    until: Option<Nanos>,
+    /// From what began the present period to its end. There is none before the first packet.
+    period: Option<Range<Nanos>>,
     /// The number of the period since the sampler began.
     number: u64,
     /// Packets that the kernel dropped in the period.
@@ -242,7 +260,7 @@ struct Counts {
 
 impl Live<'_> {
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Error> {
-        match self.until {
+        match &self.period {
             None => {
                 // One name for all periods: a flow that goes on keeps its number.
                 let time = UNIX_EPOCH + Duration::from_nanos(frame.at);
@@ -250,7 +268,7 @@ impl Live<'_> {
                 self.segments.file = format!("{}-{time}", self.source).into();
                 self.begin(frame.at)?;
             }
-            Some(until) if frame.at >= until => {
+            Some(period) if is_over(period, frame.at) => {
                 self.close()?;
                 self.begin(frame.at)?;
             }
@@ -262,12 +280,12 @@ impl Live<'_> {
 
     /// Ends flows and a period whose time is over, if no packet did.
     fn time(&mut self, now: Nanos) -> Result<(), Error> {
-        if self.until.is_some() {
-            let past = now.saturating_sub(LATE);
-            self.analysis.time(past, &mut self.segments);
-        }
-        let is_over = |until: Nanos| now >= until.saturating_add(LATE);
-        if self.until.is_some_and(is_over) {
+        let Some(period) = self.period.clone() else {
+            return Ok(());
+        };
+        let past = now.saturating_sub(LATE);
+        self.analysis.time(past, &mut self.segments);
+        if is_over(&period, past) {
             self.close()?;
             self.begin(now)?;
         }
@@ -276,7 +294,7 @@ impl Live<'_> {
 
     fn begin(&mut self, at: Nanos) -> Result<(), Error> {
         let every = self.every.max(1);
-        self.until = Some((at / every).saturating_add(1).saturating_mul(every));
+        self.period = Some(at..(at / every).saturating_add(1).saturating_mul(every));
         self.number += 1;
         let name = format!("{}, period {}", self.segments.file, self.number);
         self.segments.draft = match self.dataset.live(&name) {
@@ -297,7 +315,7 @@ impl Live<'_> {
 
     /// The same with all that is left. Flows that are not over are judged by what came of them.
     fn end(mut self) -> anyhow::Result<u64> {
-        if self.until.is_some() {
+        if self.period.is_some() {
             self.analysis.finish(&mut self.segments);
             self.commit()?;
         }
@@ -354,6 +372,11 @@ impl Live<'_> {
     }
 }
 
+/// Whether a period is over at this time, or the clock was set back, so that its end may not come for long.
+fn is_over(period: &Range<Nanos>, at: Nanos) -> bool {
+    at >= period.end || at.saturating_add(DISORDER) < period.start
+}
+
 /// Whether the next period may succeed after this error: the disk is full, or the times of packets cannot be right.
 fn passes(error: &Error) -> bool {
     use ErrorKind::{QuotaExceeded, StorageFull};
@@ -361,5 +384,59 @@ fn passes(error: &Error) -> bool {
         Error::Times(_) => true,
         Error::Io { source, .. } => matches!(source.kind(), QuotaExceeded | StorageFull),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::Parser;
+
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sample: Sample,
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_the_period() {
+        let root = tempfile::tempdir().unwrap();
+        let rows = root.path().join("dataset");
+        let Line { sample } = Line::parse_from(
+            ["sample", "eth0", "--every", "1h", "--rows"]
+                .map(OsString::from)
+                .into_iter()
+                .chain([rows.clone().into_os_string()]),
+        );
+        let sampler = crate::sample::sampler(&sample).unwrap();
+        let work = work(&sample, &rows, &sampler, true, &Arc::default()).unwrap();
+        let mut live = work.live();
+        let frame = |live: &mut Live<'_>, seconds: Nanos| {
+            let frame = Frame {
+                at: seconds * SECOND,
+                link: LinkType::ETHERNET,
+                data: &[],
+                wire_len: 0,
+                outbound: None,
+            };
+            live.frame(&frame).unwrap();
+            live.number
+        };
+        assert_eq!(frame(&mut live, 100_000), 1);
+        // Packets of several processors are a little out of order.
+        assert_eq!(frame(&mut live, 99_991), 1);
+        assert_eq!(frame(&mut live, 99_000), 2);
+        assert_eq!(frame(&mut live, 100_800), 3, "a multiple of --every");
+        // Without packets.
+        live.time(95_000 * SECOND).unwrap();
+        assert_eq!(live.number, 4);
+        live.time(94_995 * SECOND).unwrap();
+        assert_eq!(live.number, 4);
+        assert_eq!(frame(&mut live, 97_200), 5);
     }
 }

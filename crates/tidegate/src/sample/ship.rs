@@ -106,15 +106,32 @@ fn is_mount(path: &Path) -> bool {
     above.is_some() && device(path).is_some_and(|device| Some(device) != above)
 }
 
-/// Checks a place before anything is sampled.
+/// Whether two names lead to one folder, be it by a link or because one is mounted at both.
+fn are_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let one = identity(one);
+    one.is_some() && one == identity(other)
+}
+
+/// Checks a place for the files of a folder before anything is sampled.
 ///
 /// # Errors
-/// There is no such folder.
-pub fn check(to: &To) -> anyhow::Result<()> {
-    match to {
-        To::Folder(folder) => Target::new(folder).map(drop),
-        To::S3 { .. } => Ok(()),
+/// There is no such folder, or it is the one that files come from.
+pub fn check(to: &To, from: &Path) -> anyhow::Result<()> {
+    let To::Folder(folder) = to else {
+        return Ok(());
+    };
+    Target::new(folder)?;
+    // A folder that is not there yet is made later, and is another one than this.
+    if are_same(from, folder) {
+        let text = format!(
+            "--to: {} is the folder of --out, {}: name another folder, or leave out --to",
+            folder.display(),
+            from.display()
+        );
+        return Err(UsageError(text).into());
     }
+    Ok(())
 }
 
 impl Ship {
@@ -187,11 +204,18 @@ fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Rece
     }
 }
 
-/// Copies a file under another name, and gives the copy its name.
+/// Copies a file under another name, and gives the copy its name. Not to the folder where it is: there the copy would take the
+/// file's name, and who removes the file then would remove the copy.
 fn copy(file: &Path, to: &Path) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default();
-    let aside = to.join(format!(".{}.part", name.to_string_lossy()));
+    let beside = format!(".{}.part", name.to_string_lossy());
+    let aside = to.join(&beside);
     let copy = || {
+        File::create(&aside)?;
+        // This knows the folder whatever leads to it, such as a mount over the network, which has other numbers.
+        if file.with_file_name(&beside).exists() {
+            return Err(io::Error::other("it is the folder where the file is"));
+        }
         fs::copy(file, &aside)?;
         File::open(&aside)?.sync_all()?;
         fs::rename(&aside, to.join(name))?;
@@ -231,6 +255,28 @@ mod tests {
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(fs::read_to_string(to.join("c")).unwrap(), "c");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_are_not_moved_to_the_folder_where_they_are() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        let link = root.path().join("link");
+        fs::create_dir(&out).unwrap();
+        std::os::unix::fs::symlink(&out, &link).unwrap();
+        let file = out.join("a");
+        fs::write(&file, "a").unwrap();
+        for to in [&out, &link, &out.join("../out")] {
+            let to = To::Folder(to.clone());
+            let refused = check(&to, &out).unwrap_err();
+            assert!(refused.is::<UsageError>(), "{refused}");
+            assert!(refused.to_string().contains("the folder of --out"));
+            // It may become the same later, such as by a mount.
+            assert!(Place::new(&to).unwrap().ship(&file).is_err());
+            assert_eq!(fs::read_to_string(&file).unwrap(), "a");
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+        }
+        check(&To::Folder(out), &root.path().join("new")).unwrap();
     }
 
     #[test]

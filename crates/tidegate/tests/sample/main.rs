@@ -302,6 +302,7 @@ fn what_cannot_be_sampled_is_said() {
             "/no/such/folder",
             "there is no folder /no/such/folder",
         ),
+        ("--to", out, "is the folder of --out"),
         ("--asn", "networks.mmdb", "cannot be used with"),
         ("--detector", "pd", "cannot be used with"),
     ] {
