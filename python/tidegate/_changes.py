@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Days with the same hour that are needed to know what is usual.
 LEAST_DAYS = 5
-#: Changes are told from this many standard deviations of a normal distribution on. By chance alone, one of 15,000 comparisons would be.
+#: Changes are reported from this many standard deviations of a normal distribution on. By chance alone, one of 15,000 comparisons would be.
 DEVIATIONS = 4.0
 #: And from this difference on, so that nobody is woken by what does not matter.
 LEAST_CHANGE = 0.01

@@ -138,7 +138,7 @@ impl Usage {
             }
             volume.counters = now;
             volume.behind = (!over && counted < volume.period).then_some(counted);
-            // A plan whose months begin on another day names the month anew. The bytes stay: a plan without a quota,
+            // A plan whose months begin on another day gives the month another name. The bytes stay: a plan without a quota,
             // and back again, must not refill it.
             if volume.behind.is_none() {
                 volume.period = period;

@@ -148,8 +148,9 @@ impl Open {
     }
 }
 
-/// Whether the clock was set back between these times, of which the first came first.
-pub(crate) fn was_set_back(before: Nanos, now: Nanos) -> bool {
+/// Whether the clock was set back between these times, of which the first came first. Times of packets that are a little out of order do not
+/// count.
+pub fn was_set_back(before: Nanos, now: Nanos) -> bool {
     now.saturating_add(DISORDER) < before
 }
 

@@ -33,7 +33,7 @@ pub use choice::{By, Choice};
 pub use counters::Counters;
 pub use error::{Refused, SampleError};
 pub use feed::Consumer;
-pub use files::{Closed, Rotation};
+pub use files::{Closed, Rotation, was_set_back};
 pub use fraction::Fraction;
 pub use key::{Key, KeyError};
 pub use net::{Network, Prefixes};

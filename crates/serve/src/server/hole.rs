@@ -133,9 +133,6 @@ impl Parts {
 /// early does not tell: the file may have ended, or the disk failed.
 fn is_full(socket: &TcpStream) -> bool {
     let mut watched = [PollFd::new(socket, PollFlags::OUT)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let now = Timespec::default();
     matches!(poll(&mut watched, Some(&now)), Ok(0))
 }

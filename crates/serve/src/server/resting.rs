@@ -19,12 +19,6 @@ use tokio::time::{Instant, sleep_until};
 use super::connection::Past;
 use super::slots::Slot;
 
-/// Without waiting.
-const NOW: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
-
 /// A connection that rests.
 #[derive(Debug)]
 pub(super) struct Rested {
@@ -63,14 +57,8 @@ impl Resting {
         let place = self.all.vacant_entry();
         let key = place.key();
         let data = EventData::new_u64(key as u64);
-        if epoll::add(
-            &self.epoll,
-            &one.socket,
-            data,
-            EventFlags::IN | EventFlags::RDHUP,
-        )
-        .is_err()
-        {
+        let events = EventFlags::IN | EventFlags::RDHUP;
+        if epoll::add(&self.epoll, &one.socket, data, events).is_err() {
             one.until = Instant::now();
         }
         self.until.insert((one.until, key));
@@ -94,7 +82,8 @@ impl Resting {
                 key = is_over => key,
                 Ok(mut ready) = self.epoll.readable() => {
                     let mut event = [MaybeUninit::uninit()];
-                    match epoll::wait(&self.epoll, &mut event, Some(&NOW)) {
+                    // Without waiting.
+                    match epoll::wait(&self.epoll, &mut event, Some(&Timespec::default())) {
                         Ok(([event], _)) => event.data.u64() as usize,
                         _ => {
                             ready.clear_ready();

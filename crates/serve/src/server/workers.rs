@@ -69,7 +69,7 @@ impl Workers {
 
     /// A socket in the runtime for a connection of this number.
     ///
-    /// It is watched anew even in the same runtime: of one that was accepted the runtime supposes that it can be read, so that a connection
+    /// It is registered again even in the same runtime: of one that was accepted the runtime supposes that it can be read, so that a connection
     /// without a request would not wait.
     pub fn place(&self, number: u64, socket: net::TcpStream) -> io::Result<(Handle, TcpStream)> {
         let runtime = self.runtime(number);

@@ -222,7 +222,7 @@ fn tell(event: &Event, quiet: bool) {
         }
         Event::Discarded { packets, reason } => {
             eprintln!(
-                "tidegate: {packets} packets are lost: {reason}, and to remove older files could not prevent it"
+                "tidegate: {packets} packets are lost: {reason}, and removing older files did not help"
             );
         }
         Event::KeyKept(error) => eprintln!("tidegate: the key before is kept: {error}"),

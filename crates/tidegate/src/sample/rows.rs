@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
 use tidegate_dataset::{Dataset, Error, Networks, Shares};
-use tidegate_sample::{Consumer, Counters, Fraction, Refused};
+use tidegate_sample::{Consumer, Counters, Fraction, Refused, was_set_back};
 use tidegate_story::remarks::problems;
 use tidegate_trace::flow::Settings;
 use tidegate_trace::read::{Frame, LinkType, Nanos, PassedOver};
@@ -26,8 +26,6 @@ use crate::units::plural;
 const BATCH: usize = 1 << 16;
 /// Batches that may wait: with the ring, they bridge the time in which rows are judged and written.
 const AHEAD: usize = 256;
-/// Times go back by less than this, unless the clock was set back.
-const DISORDER: Nanos = 10_000_000_000;
 /// A period ends this long after its time, so that packets in the ring are still in it.
 const LATE: Nanos = 1_000_000_000;
 
@@ -374,7 +372,7 @@ impl Live<'_> {
 
 /// Whether a period is over at this time, or the clock was set back, so that its end may not come for long.
 fn is_over(period: &Range<Nanos>, at: Nanos) -> bool {
-    at >= period.end || at.saturating_add(DISORDER) < period.start
+    at >= period.end || was_set_back(period.start, at)
 }
 
 /// Whether the next period may succeed after this error: the disk is full, or the times of packets cannot be right.

@@ -234,7 +234,7 @@ impl Sender {
         self.window.cwnd = LEAST_WINDOW;
         self.window_moved(now);
         self.set_state(now, LossState::Open);
-        // §B.8: what shows after it counts anew.
+        // §B.8: what shows after it counts again.
         if let Some(quic) = &mut self.quic {
             quic.reduced = 0;
         }

@@ -92,7 +92,7 @@ fn bursts_that_are_repeated_later_or_without_identification_are_retransmitted() 
     assert_eq!(found.response().tally.duplicates, 10);
     assert_eq!(found.response().metrics.retransmitted_packets, 10);
 
-    // A sender that repeats a burst numbers it anew.
+    // A sender that repeats a burst gives it other numbers.
     let mut again = Talk::begun();
     for start in [10 * MS, 12 * MS] {
         for n in 0..40 {
