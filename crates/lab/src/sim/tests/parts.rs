@@ -178,10 +178,17 @@ fn what_is_in_the_way_of_division_leaves_the_order_as_it_is() {
 
 #[test]
 fn it_can_be_interrupted_on_several_threads() {
+    // Without end, as seen from here: the other threads work on while this one waits for a processor.
+    let mut plan = many();
+    plan.duration = 100_000 * SECOND;
+    plan.window = plan.duration;
+    for flow in &mut plan.flows {
+        flow.traffic = datagrams(1_000_000, 1000).traffic;
+    }
     for threads in [1, 3] {
         let mut times = Vec::new();
         let result = run_on(
-            &many(),
+            &plan,
             &mut |now| {
                 times.push(now);
                 times.len() < 20
