@@ -48,6 +48,15 @@ impl Board {
         self.sacked.bytes()
     }
 
+    /// Bytes selectively acknowledged from this position on.
+    #[inline]
+    pub fn sacked_from(&self, position: u64) -> u64 {
+        match self.sacked.len() {
+            0 => 0,
+            _ => self.sacked.bytes_from(position),
+        }
+    }
+
     /// How many stretches, parts and ranges are kept.
     pub fn parts(&self) -> usize {
         self.stretches.len() + self.odd.len() + self.sacked.len()

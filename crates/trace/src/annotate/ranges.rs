@@ -15,6 +15,18 @@ impl Ranges {
         self.bytes
     }
 
+    /// Bytes in ranges from this position on. Takes time in the ranges below it.
+    pub fn bytes_from(&self, position: u64) -> u64 {
+        match self.by_start.last_key_value() {
+            Some((_, &end)) if end > position => {
+                let below = self.by_start.range(..position);
+                let below = below.map(|(&start, &end)| end.min(position) - start);
+                self.bytes - below.sum::<u64>()
+            }
+            _ => 0,
+        }
+    }
+
     /// How many ranges there are.
     pub fn len(&self) -> usize {
         self.by_start.len()
@@ -105,6 +117,8 @@ mod tests {
                     model.extend(expected);
                 }
                 prop_assert_eq!(ranges.bytes(), model.len() as u64);
+                let from = model.range(start..).count() as u64;
+                prop_assert_eq!(ranges.bytes_from(start), from);
             }
         }
     }

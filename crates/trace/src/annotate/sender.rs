@@ -121,10 +121,10 @@ impl Sender {
         self.una
     }
 
-    /// Bytes acknowledged by an acknowledgement of this position, and selectively before.
+    /// Bytes acknowledged by an acknowledgement of this position, and selectively before beyond it.
     #[inline]
     pub fn acked_by(&self, to: u64) -> u64 {
-        to.saturating_add(self.board.sacked_bytes())
+        to.saturating_add(self.board.sacked_from(to))
     }
 
     /// What is kept, in packets. The history of stretches outlives the packets, and hostile

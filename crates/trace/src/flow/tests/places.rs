@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::annotate::{Marks, Sign, Vantage};
 use crate::testing::*;
-use crate::wire::{Flags, Timestamps};
+use crate::wire::{Flags, Sacks, Timestamps};
 use crate::write::TcpFrame;
 
 /// A full packet with timestamps.
@@ -199,6 +199,42 @@ fn at_the_receiver_round_trips_end_with_data_that_echo_a_timestamp() {
     assert_eq!(kept.sent[3].in_flight, SHORT);
     // Nor did the sender pause.
     assert_eq!(kept.tally.idle, 0);
+}
+
+#[test]
+fn at_the_receiver_bytes_that_were_acknowledged_selectively_count_once() {
+    let mut talk = between(40 * MS, MS / 10);
+    let mut clock = 10;
+    let mut stamped = |frame: TcpFrame| {
+        clock += 1;
+        let timestamps = Some(Timestamps {
+            value: clock,
+            echo: clock - 1,
+        });
+        TcpFrame {
+            timestamps,
+            ..frame
+        }
+    };
+    let mut at = 100 * MS;
+    // The second packet is lost, and sent again after the fourth.
+    for (n, acked, selectively) in [(0, 1, 0), (2, 1, 3), (3, 1, 4), (1, 4, 0), (4, 5, 0)] {
+        let data = stamped(talk.data(n * SHORT, SHORT));
+        talk.put(at, data);
+        let mut ack = stamped(talk.acking(acked * SHORT));
+        if selectively > 0 {
+            let first = talk.isn[1].wrapping_add(1);
+            let [from, to] = [2, selectively].map(|n| first.wrapping_add(n * SHORT));
+            ack.sacks = Sacks::new([from..to]);
+        }
+        talk.put(at + MS / 10, ack);
+        at += 45 * MS;
+    }
+    let found = talk.end();
+    let kept = found.response();
+    assert_eq!(kept.path.vantage(), Vantage::Receiver);
+    let last = kept.sent.last().unwrap();
+    assert_eq!(last.in_flight, SHORT, "{:?}", kept.sent);
 }
 
 /// For how long a window of some packets limited a sender that keeps four packets in flight, at a receiver 40 ms away that
