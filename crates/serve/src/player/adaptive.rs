@@ -13,7 +13,7 @@ use tidegate_limiter::{Bytes, Rate};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::PlayError;
-use super::transport::{Sender, get};
+use super::transport::{Line, get};
 use super::viewed::{Player, Viewed, note_answer};
 use crate::adaptive::{Part, Programme, Track};
 use crate::percent;
@@ -136,7 +136,7 @@ impl Show {
 struct Requests<'a> {
     player: &'a Player,
     url: &'a Uri,
-    sender: Sender,
+    line: Line<'a>,
     /// The value of CMCD's header for the session, by which the server knows the viewer (CTA-5004).
     session: HeaderValue,
 }
@@ -168,9 +168,7 @@ impl Requests<'_> {
             headers.insert(RANGE, value);
         }
         let patience = self.player.transport.timeout();
-        let response = timeout(patience, self.sender.send(request))
-            .await
-            .map_err(|_| PlayError::Timeout("the server did not answer within the timeout"))??;
+        let response = self.line.send(request, &mut viewed.port).await?;
         note_answer(&response, viewed);
         let wanted = match range {
             Some(_) => StatusCode::PARTIAL_CONTENT,
@@ -208,16 +206,12 @@ pub(super) async fn fetch(
     show: &mut Show,
     viewed: &mut Viewed,
 ) -> Result<(), PlayError> {
-    let sender = player
-        .transport
-        .connect(url, from, &mut viewed.port)
-        .await?;
     let session = format!("sid=\"tidegate-{:016x}\"", session_number());
     let session = HeaderValue::try_from(session);
     let mut requests = Requests {
         player,
         url,
-        sender,
+        line: Line::new(&player.transport, (url, from)),
         session: session.map_err(|error| PlayError::Answer(error.to_string()))?,
     };
     let programme = programme(&mut requests, viewed).await?;

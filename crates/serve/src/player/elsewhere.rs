@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
 use hyper::header::RANGE;
@@ -12,7 +13,7 @@ use tidegate_limiter::Rate;
 use tokio::time::timeout;
 
 use super::error::PlayError;
-use super::transport::{Sender, Transport, get};
+use super::transport::{Line, Transport, get};
 use crate::media::{Media, Source};
 
 /// Bytes of a part.
@@ -61,7 +62,7 @@ pub(super) async fn rate(
         known: vec![(0, head)],
         missed: Cell::new(None),
     };
-    let mut sender: Option<Sender> = None;
+    let mut line = Line::new(transport, (url, from));
     for _ in 0..MOST {
         if let Ok(media) = Media::probe(&parts) {
             return Ok(Some(media.rate()));
@@ -69,11 +70,7 @@ pub(super) async fn rate(
         let Some(offset) = parts.missed.take() else {
             return Ok(None);
         };
-        let sender = match &mut sender {
-            Some(sender) => sender,
-            none => none.insert(transport.connect(url, from, &mut 0).await?),
-        };
-        let Some(bytes) = part(transport, sender, url, offset).await? else {
+        let Some(bytes) = part(transport.timeout(), &mut line, url, offset).await? else {
             return Ok(None);
         };
         parts.known.push((offset, bytes));
@@ -83,8 +80,8 @@ pub(super) async fn rate(
 
 /// The bytes from this place on; `None` if the server sends no parts.
 async fn part(
-    transport: &Transport,
-    sender: &mut Sender,
+    patience: Duration,
+    line: &mut Line<'_>,
     url: &Uri,
     offset: u64,
 ) -> Result<Option<Vec<u8>>, PlayError> {
@@ -93,15 +90,12 @@ async fn part(
     if let Ok(range) = range.parse() {
         request.headers_mut().insert(RANGE, range);
     }
-    let fetch = async {
-        let response = sender.send(request).await?;
-        if response.status() != StatusCode::PARTIAL_CONTENT {
-            return Ok(None);
-        }
-        let body = Limited::new(response.into_body(), PART as usize).collect();
-        Ok(body.await.ok().map(|body| body.to_bytes().to_vec()))
-    };
-    timeout(transport.timeout(), fetch)
-        .await
-        .map_err(|_| PlayError::Timeout("the server did not answer within the timeout"))?
+    let response = line.send(request, &mut 0).await?;
+    if response.status() != StatusCode::PARTIAL_CONTENT {
+        return Ok(None);
+    }
+    let body = Limited::new(response.into_body(), PART as usize).collect();
+    let body = timeout(patience, body).await;
+    let body = body.map_err(|_| PlayError::Timeout("nothing arrived within the timeout"))?;
+    Ok(body.ok().map(|body| body.to_bytes().to_vec()))
 }

@@ -95,7 +95,7 @@ impl Transport {
     }
 
     /// A connection to a URL's server, from this address of this machine if one is given. `local_port` is set before TLS begins.
-    pub(super) async fn connect(
+    async fn connect(
         &self,
         url: &Uri,
         from: Option<IpAddr>,
@@ -180,8 +180,51 @@ async fn open(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStre
     socket.connect(to).await
 }
 
+/// A viewer's connection to a URL's server. It is made with the first request, and again where the server closed it
+/// between two of them, as servers do when a viewer pauses.
+pub(super) struct Line<'a> {
+    transport: &'a Transport,
+    url: &'a Uri,
+    from: Option<IpAddr>,
+    sender: Option<Sender>,
+}
+
+impl<'a> Line<'a> {
+    /// A line to a URL's server, from this address of this machine if one is given.
+    pub fn new(transport: &'a Transport, (url, from): (&'a Uri, Option<IpAddr>)) -> Self {
+        Self {
+            transport,
+            url,
+            from,
+            sender: None,
+        }
+    }
+
+    /// Sends a request for an absolute URL, and waits for the head of the answer. `local_port` is set when it connects.
+    pub async fn send(
+        &mut self,
+        request: Request<Empty<Bytes>>,
+        local_port: &mut u16,
+    ) -> Result<Response<Answer>, PlayError> {
+        let patience = self.transport.timeout;
+        let late = |_| PlayError::Timeout("the server did not answer within the timeout");
+        if let Some(sender) = &mut self.sender {
+            let answer = timeout(patience, sender.send(request.clone())).await;
+            match answer.map_err(late)? {
+                // A request that changes nothing may be sent again [RFC 9110 §9.2.2].
+                Err(PlayError::Http(_) | PlayError::Http3(_)) => self.sender = None,
+                answer => return answer,
+            }
+        }
+        let sender = self.transport.connect(self.url, self.from, local_port);
+        let sender = self.sender.insert(sender.await?);
+        let answer = timeout(patience, sender.send(request)).await;
+        answer.map_err(late)?
+    }
+}
+
 /// Sends requests.
-pub(super) struct Sender {
+struct Sender {
     requests: Requests,
     /// The task that moves their bytes; it ends with this.
     connection: JoinHandle<()>,
@@ -217,7 +260,7 @@ impl Sender {
     }
 
     /// Sends a request for an absolute URL.
-    pub async fn send(
+    async fn send(
         &mut self,
         mut request: Request<Empty<Bytes>>,
     ) -> Result<Response<Answer>, PlayError> {

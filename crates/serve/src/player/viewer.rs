@@ -15,7 +15,7 @@ use super::answer::Answer;
 use super::elsewhere;
 use super::error::PlayError;
 use super::screen::Screen;
-use super::transport::{Sender, get};
+use super::transport::{Line, get};
 use super::viewed::{Ended, Player, Viewed, note_answer};
 use crate::adaptive::Manifest;
 
@@ -91,19 +91,7 @@ async fn fetch(
     screen: &mut Screen,
     viewed: &mut Viewed,
 ) -> Result<(), PlayError> {
-    let transport = &player.transport;
-    let mut sender = transport.connect(url, from, &mut viewed.port).await?;
-    fetch_pieces(player, (url, from), &mut sender, screen, viewed).await
-}
-
-async fn fetch_pieces(
-    player: &Player,
-    (url, from): (&Uri, Option<IpAddr>),
-    sender: &mut Sender,
-    screen: &mut Screen,
-    viewed: &mut Viewed,
-) -> Result<(), PlayError> {
-    let patience = player.transport.timeout();
+    let mut line = Line::new(&player.transport, (url, from));
     loop {
         let mut request = get(url)?;
         if let Some(size) = player.range {
@@ -113,9 +101,7 @@ async fn fetch_pieces(
                 request.headers_mut().insert(RANGE, range);
             }
         }
-        let response = timeout(patience, sender.send(request))
-            .await
-            .map_err(|_| PlayError::Timeout("the server did not answer within the timeout"))??;
+        let response = line.send(request, &mut viewed.port).await?;
         note_answer(&response, viewed);
         let whole = check(&response, screen)?;
         receive(response, (player, url, from), screen).await?;
