@@ -5,8 +5,7 @@
 mod program;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -446,34 +445,6 @@ fn show(root: &std::path::Path) {
 <Representation id="low" bandwidth="200000"/><Representation id="high" bandwidth="800000"/>
 </AdaptationSet></Period></MPD>"#;
     fs::write(root.join("all.mpd"), description).expect("written");
-}
-
-/// A server of a file of 3,000 bytes in pieces of 1,000, whose connections end after an answer each, and do not say so. Returns its
-/// URL.
-fn closes_after_each_answer() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for first in [0, 1000, 2000] {
-            let (stream, _) = listener.accept().expect("a viewer");
-            let mut lines = BufReader::new(&stream).lines();
-            while lines.next().expect("a line").expect("text") != "" {}
-            let last = first + 999;
-            let head = format!(
-                "HTTP/1.1 206 Partial Content\r\nContent-Length: 1000\r\nContent-Range: bytes {first}-{last}/3000\r\n\r\n"
-            );
-            let answer = [head.into_bytes(), vec![0; 1000]].concat();
-            (&stream).write_all(&answer).expect("sent");
-        }
-    });
-    format!("http://{address}/v.mp4")
-}
-
-#[test]
-fn a_player_connects_again_where_the_server_closed_between_requests() {
-    let url = closes_after_each_answer();
-    let (code, viewer) = played(&url, &["--range=1000B", "--rate=1mbit"]);
-    assert_eq!((code, &viewer["bytes"]), (0, &3000.into()), "{viewer}");
 }
 
 #[test]

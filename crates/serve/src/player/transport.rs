@@ -293,3 +293,40 @@ impl Drop for Sender {
         self.connection.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_is_made_again_where_the_server_closed_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let url: Uri = url.parse().unwrap();
+        // It does not say that it closes, and does so after an answer.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                lines.map(Result::unwrap).find(String::is_empty);
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+                stream.write_all(answer).unwrap();
+            }
+        });
+        let transport = Transport::new(Duration::from_secs(5), None, None).unwrap();
+        let mut line = Line::new(&transport, (&url, None));
+        let mut ports = BTreeSet::new();
+        for _ in 0..3 {
+            let mut port = 0;
+            let answer = line.send(get(&url).unwrap(), &mut port).await.unwrap();
+            let body = answer.into_body().collect().await.unwrap();
+            assert_eq!(body.to_bytes(), "x");
+            ports.insert(port);
+        }
+        assert!(ports.len() == 3 && !ports.contains(&0), "{ports:?}");
+    }
+}
