@@ -143,9 +143,13 @@ impl BindingChange {
     }
 }
 
+/// Whether packets from subscribers come in there.
+pub(crate) fn comes_in(place: &Attachment) -> bool {
+    place.direction == Direction::Up && !place.hook.is_egress()
+}
+
 /// Whether packets from subscribers come in at an interface.
 pub(crate) fn is_access(attachments: &[Attachment], port: &str) -> bool {
-    let comes_in = |place: &Attachment| place.direction == Direction::Up && !place.hook.is_egress();
     let mut all = attachments.iter();
     all.any(|place| place.interface == port && comes_in(place))
 }

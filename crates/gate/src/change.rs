@@ -43,6 +43,8 @@ pub enum Change {
     Seat(Vec<(Match, PerDirection<Seat>)>),
     /// Remove assignments of packets.
     Unseat(Vec<Match>),
+    /// Make ready what attaching to an interface needs.
+    Ready(Attachment),
     /// Attach to an interface.
     Attach(Attachment),
 }
@@ -335,7 +337,8 @@ pub fn changes(
     fresh: bool,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
-    // An interface that is attached in another way is without limits for as short as possible.
+    // An interface that is attached in another way is without limits for as short as possible: it is detached when all else is
+    // done and the other way is ready.
     let gone = attached.iter().filter(|old| !to.attachments.contains(old));
     let (moved, gone): (Vec<_>, Vec<_>) = gone.partition(|old| {
         let mut new = to.attachments.iter();
@@ -418,6 +421,9 @@ pub fn changes(
     if !first {
         unseat(&mut changes);
     }
+    let is_moved = |new: &&Attachment| moved.iter().any(|old| old.interface == new.interface);
+    let new = to.attachments.iter().filter(|new| !attached.contains(new));
+    changes.extend(new.filter(is_moved).cloned().map(Change::Ready));
     for new in &to.attachments {
         let old = moved.iter().filter(|old| old.interface == new.interface);
         changes.extend(old.map(|&old| Change::Detach(old.clone())));

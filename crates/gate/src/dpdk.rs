@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_limiter::{Nanos, NetworkNode};
 
-use crate::binding::port_number;
+use crate::binding::{comes_in, port_number};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::maps::directory::Directory;
@@ -180,7 +180,7 @@ impl Dpdk {
 
     fn attach_to(&mut self, attachment: &Attachment) -> Result<(), DpdkError> {
         let index = self.devices.index(&attachment.interface)?;
-        if attachment.direction == Direction::Up && !attachment.hook.is_egress() {
+        if comes_in(attachment) {
             let (port, name) = (index as u32 + 1, port_number(&attachment.interface));
             DpdkMaps.update("ports", &port.to_ne_bytes(), &name.to_ne_bytes())?;
         }
@@ -380,7 +380,13 @@ impl DataPath for Dpdk {
             return Ok(());
         }
         self.attached.retain(|other| other != attachment);
-        Ok(self.limit()?)
+        self.limit()?;
+        if comes_in(attachment) {
+            let port = self.devices.index(&attachment.interface)? as u32 + 1;
+            let deleted = DpdkMaps.delete("ports", &port.to_ne_bytes());
+            deleted.map_err(DpdkError::from)?;
+        }
+        Ok(())
     }
 
     /// None if a core does not answer. Attaching then says which one.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tidegate_limiter::NetworkNode;
+use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
@@ -39,6 +39,10 @@ pub struct Contents {
     pub lines: Option<Lines>,
     /// Watched flows, by the numbers of subscribers.
     pub flows: HashMap<u32, Vec<Flow>>,
+    /// What limiters know, for the other gate of a pair: the times of their latest packets, and memory without a meaning.
+    pub memory: BTreeMap<u32, (Nanos, Vec<u8>)>,
+    /// The present time of its clock.
+    pub now: Nanos,
     /// A short name of each change that was made.
     pub log: Vec<String>,
     /// Whether it is incomplete, as if its creator had been killed.
@@ -49,6 +53,16 @@ pub struct Contents {
     pub left: Option<usize>,
     /// Whether the change after these panics instead of failing, as if the process had been killed.
     pub deadly: bool,
+}
+
+impl Contents {
+    /// Checks that an interface exists.
+    fn check(&self, interface: &String) -> Result<(), PathError> {
+        match self.gone.contains(interface) {
+            true => Err(PathError::from(format!("no interface {interface}"))),
+            false => Ok(()),
+        }
+    }
 }
 
 type Shared = Arc<Mutex<Contents>>;
@@ -247,6 +261,38 @@ impl DataPath for Memory {
             .collect())
     }
 
+    fn export(
+        &self,
+        limiters: Range<u32>,
+        since: Nanos,
+    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+        let memory = locked(&self.shared);
+        let all = memory.memory.range(limiters);
+        let late = all.filter(|(_, (at, _))| *at >= since);
+        let late = late.map(|(&number, (at, state))| (number, *at, state.clone()));
+        Ok(late.collect())
+    }
+
+    fn import(
+        &mut self,
+        limiter: u32,
+        _plan: (u32, u32),
+        state: &[u8],
+        at: Nanos,
+    ) -> Result<bool, PathError> {
+        let mut memory = locked(&self.shared);
+        let own = memory.memory.get(&limiter);
+        let is_later = own.is_none_or(|(own, _)| *own < at);
+        if is_later {
+            memory.memory.insert(limiter, (at, state.to_vec()));
+        }
+        Ok(is_later)
+    }
+
+    fn now(&self) -> Nanos {
+        locked(&self.shared).now
+    }
+
     fn lines(&self) -> Result<Option<Lines>, PathError> {
         Ok(locked(&self.shared).lines.clone())
     }
@@ -267,12 +313,16 @@ impl DataPath for Memory {
         Ok(vec![("unknown", 0), ("malformed", 0)])
     }
 
+    fn ready(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        let interface = &attachment.interface;
+        self.act(format!("ready {interface}"), |memory| {
+            memory.check(interface)
+        })
+    }
+
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
         self.act(format!("attach {}", attachment.interface), |memory| {
-            if memory.gone.contains(&attachment.interface) {
-                let interface = &attachment.interface;
-                return Err(PathError::from(format!("no interface {interface}")));
-            }
+            memory.check(&attachment.interface)?;
             if !memory.attachments.contains(attachment) {
                 memory.attachments.push(attachment.clone());
             }

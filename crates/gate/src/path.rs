@@ -194,6 +194,14 @@ pub trait DataPath: Sized {
     fn unknown(&self) -> Result<Others, PathError>;
     /// Begins what takes long and these attachments will need, beside the steps before them. If it fails, attaching reports it.
     fn prepare(&mut self, _attachments: &[Attachment]) {}
+    /// Does what takes long before an interface is detached that this attachment is to replace, so that packets pass unlimited for
+    /// as short as possible.
+    ///
+    /// # Errors
+    /// If attaching would fail.
+    fn ready(&mut self, _attachment: &Attachment) -> Result<(), PathError> {
+        Ok(())
+    }
     /// Attaches to an interface.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ impl Model {
                 Change::Detach(attachment) => {
                     assert!(self.attachments.remove(&attachment.interface))
                 }
-                Change::Settings | Change::Node { .. } => {}
+                Change::Settings | Change::Node { .. } | Change::Ready(_) => {}
                 Change::Reserve(room) => self.room = self.room.max(*room),
                 Change::Plan(number, limits) => {
                     let runs = self.directory.values().any(|seat| seat.plan == *number);
@@ -246,7 +246,7 @@ fn a_number_is_used_again_by_the_next_change_and_forgotten_before() {
 }
 
 #[test]
-fn an_interface_that_is_attached_again_is_detached_just_before() {
+fn an_interface_that_is_attached_again_is_detached_when_all_else_is_ready() {
     let with = |one: &str, two: &str| {
         let text = format!(
             "[[interface]]\nname = \"eth0\"\nside = \"core\"\n{one}\n[[interface]]\nname = \"{two}\"\n\
@@ -263,6 +263,7 @@ fn an_interface_that_is_attached_again_is_detached_just_before() {
         .iter()
         .map(|change| match change {
             Change::Detach(attachment) => format!("detach {}", attachment.interface),
+            Change::Ready(attachment) => format!("ready {}", attachment.interface),
             Change::Attach(attachment) => format!("attach {}", attachment.interface),
             _ => String::new(),
         })
@@ -270,7 +271,7 @@ fn an_interface_that_is_attached_again_is_detached_just_before() {
     let (first, last) = (order.first(), order.iter().rposition(String::is_empty));
     assert_eq!(first.map(String::as_str), Some("detach eth1"), "{order:?}");
     let last = last.expect("changes between");
-    let attached_again = ["detach eth0", "attach eth0", "attach eth22"];
+    let attached_again = ["ready eth0", "detach eth0", "attach eth0", "attach eth22"];
     assert_eq!(order[last + 1..], attached_again, "{order:?}");
 }
 

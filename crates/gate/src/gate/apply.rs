@@ -81,6 +81,10 @@ pub(super) fn apply<D: DataPath>(
                 path.unseat(matches),
                 format!("removing {} addresses and tags", matches.len()),
             ),
+            Change::Ready(attachment) => (
+                path.ready(attachment),
+                format!("preparing to attach to {}", attachment.interface),
+            ),
             Change::Attach(attachment) => (
                 path.attach(attachment),
                 format!("attaching to {}", attachment.interface),

@@ -244,7 +244,9 @@ impl<D: DataPath> Gate<D> {
         let changes: Vec<Change> = changes
             .into_iter()
             .filter(|change| match change {
-                Change::Attach(attachment) => fresh && !from.attachments.contains(attachment),
+                Change::Ready(attachment) | Change::Attach(attachment) => {
+                    fresh && !from.attachments.contains(attachment)
+                }
                 _ => true,
             })
             .collect();

@@ -157,6 +157,10 @@ impl DataPath for Kernel {
         self.prepare(attachments);
     }
 
+    fn ready(&mut self, attachment: &Attachment) -> Result<(), PathError> {
+        Ok(self.ready(attachment)?)
+    }
+
     fn attach(&mut self, attachment: &Attachment) -> Result<(), PathError> {
         match self.attach(attachment) {
             // It is attached already, perhaps by a process that was killed.

@@ -1,6 +1,7 @@
 //! The data path in the kernel: maps and programs, pinned in a folder of a BPF file system, where they
 //! outlive the process that made them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
@@ -10,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::net::if_::if_nametoindex;
 use tidegate_limiter::{Nanos, NetworkNode};
 
-use crate::binding::port_number;
+use crate::binding::{comes_in, port_number};
 use crate::table::{
     Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Settings,
 };
@@ -504,26 +505,51 @@ impl Kernel {
         }
     }
 
+    /// Loads the program of an attachment, if it is not loaded yet.
+    fn ready(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
+        self.wait();
+        load::program(&self.pins, attach::program_of(attachment)?).map(drop)
+    }
+
     /// Attaches to an interface.
     ///
     /// # Errors
     /// If there is no such interface, or it is attached already, or the kernel refuses.
     pub fn attach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
         self.wait();
-        let result = attach::attach(&self.pins, attachment, self.tc, self.directory.beside);
-        // Packets from subscribers can be told by where they come in.
-        if attachment.direction == Direction::Up
-            && !attachment.hook.is_egress()
-            && matches!(result, Ok(()) | Err(KernelError::Attached(_)))
-        {
-            let present = self.renamed(attachment);
-            let name = present.as_deref().unwrap_or(&attachment.interface);
-            let interface = if_nametoindex(name)
-                .map_err(|_| KernelError::Interface(attachment.interface.clone()))?;
-            let number = port_number(&attachment.interface);
-            self.update("ports", &interface.to_ne_bytes(), &number.to_ne_bytes())?;
+        // The first packet must find where it came in.
+        self.keep_ports(Some(attachment))?;
+        let attached = attach::attach(&self.pins, attachment, self.tc, self.directory.beside);
+        if attached.is_ok() {
+            return attached;
         }
-        result
+        attached.and(self.keep_ports(None))
+    }
+
+    /// Has the programs know the interfaces where packets from subscribers come in: those that are attached, and one that will
+    /// be. Others are forgotten.
+    fn keep_ports(&self, next: Option<&Attachment>) -> Result<(), KernelError> {
+        let attached = attach::attachments(&self.pins).into_iter();
+        let next = next.map(|next| (next.clone(), next.interface.clone()));
+        let all = attached.chain(next).filter(|(place, _)| comes_in(place));
+        // An interface that is gone has no number, and another one may get the number that it had.
+        let present: HashMap<Vec<u8>, u32> = all
+            .filter_map(|(place, name)| {
+                let interface = if_nametoindex(name.as_str()).ok()?;
+                let number = port_number(&place.interface);
+                Some((interface.to_ne_bytes().to_vec(), number))
+            })
+            .collect();
+        let ports = self.map("ports");
+        let known: Vec<Vec<u8>> = ports.keys().collect();
+        for gone in known.iter().filter(|known| !present.contains_key(*known)) {
+            let deleted = ports.delete(gone);
+            deleted.map_err(|source| KernelError::map("ports", source))?;
+        }
+        for (interface, number) in present {
+            self.update("ports", &interface, &number.to_ne_bytes())?;
+        }
+        Ok(())
     }
 
     /// Detaches from an interface. Does nothing if it is not attached.
@@ -531,7 +557,8 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn detach(&mut self, attachment: &Attachment) -> Result<(), KernelError> {
-        attach::detach(&self.pins, attachment)
+        let detached = attach::detach(&self.pins, attachment);
+        detached.and(self.keep_ports(None))
     }
 
     /// The interfaces that the gate is attached to.

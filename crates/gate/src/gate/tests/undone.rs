@@ -114,6 +114,24 @@ fn an_interface_that_refuses_undoes_the_change_at_once() {
 }
 
 #[test]
+fn an_interface_stays_attached_if_the_other_way_is_refused() {
+    let site = Site::new();
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+    let other = ONE.replace("\"eth0\"", "\"eth0\"\nhook = \"xdp\"");
+    Memory::at(site.pins(), |memory| {
+        memory.gone.insert("eth0".into());
+        memory.log.clear();
+    });
+    gate.reload(&site.config(&other)).expect_err("eth0 refuses");
+    let log = Memory::at(site.pins(), |memory| memory.log.clone()).expect("a log");
+    assert!(!log.contains(&"detach eth0".to_owned()), "{log:?}");
+    site.holds(gate.state());
+    Memory::at(site.pins(), |memory| memory.gone.clear());
+    gate.reload(&site.config(&other)).expect("reloaded");
+    site.holds(gate.state());
+}
+
+#[test]
 fn a_change_that_cannot_be_written_is_undone_as_soon_as_it_can() {
     let site = Site::new();
     for later in [false, true] {

@@ -144,6 +144,38 @@ fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
 }
 
 #[test]
+fn the_old_program_stays_until_the_new_one_is_loaded() {
+    let test = "the_old_program_stays_until_the_new_one_is_loaded";
+    in_kernel(test, |site, _| {
+        // Which programs are on the interface: one that was taken off and put there again is another link.
+        let links = || -> Vec<u32> {
+            let all = site.pins().join("links").read_dir().expect("a folder");
+            let number = |file: std::io::Result<std::fs::DirEntry>| {
+                let link = libbpf_rs::Link::open(file.expect("a file").path()).expect("a link");
+                link.info().expect("known").id
+            };
+            all.map(number).collect()
+        };
+        let (mut gate, _) = Gate::<Kernel>::up(&site.config(&file(""))).expect("up");
+        let before = links();
+        // A program that cannot be loaded.
+        let blocked = site.pins().join("programs").join("xdp_down");
+        std::fs::create_dir(&blocked).expect("a folder");
+        let other = "hook = \"xdp-generic\"\nside = \"core\"";
+        let other = file("").replace("side = \"core\"", other);
+        let error = gate.reload(&site.config(&other)).expect_err("refused");
+        assert!(error.to_string().contains("core"), "{error}");
+        assert_eq!(links(), before);
+        assert_eq!(attached(&gate), [true, true]);
+        std::fs::remove_dir(blocked).expect("removed");
+        let report = gate.reload(&site.config(&other)).expect("reloaded");
+        assert_eq!((report.attached.len(), report.detached.len()), (1, 1));
+        assert_ne!(links(), before);
+        gate.down().expect("down");
+    });
+}
+
+#[test]
 fn policies_that_no_plan_has_any_more_make_room() {
     in_kernel("policies_that_no_plan_has_any_more_make_room", |site, _| {
         // Other policies and sets of rules each time, together more than there is room for.

@@ -95,6 +95,54 @@ fn a_bound_subscriber_sends_only_from_its_place() {
     });
 }
 
+/// The interfaces where packets from subscribers come in, by their numbers.
+fn ports(gate: &mut Gate) -> Vec<u32> {
+    let keys = gate.kernel().map("ports").keys();
+    let mut ports: Vec<u32> = keys
+        .map(|key| u32::from_ne_bytes(key.try_into().unwrap()))
+        .collect();
+    ports.sort_unstable();
+    ports
+}
+
+#[test]
+fn interfaces_where_nothing_comes_in_any_more_are_forgotten() {
+    let test = "interfaces_where_nothing_comes_in_any_more_are_forgotten";
+    on_links(test, |mut gate, space| {
+        let number = |name: &str| if_nametoindex(name).unwrap();
+        let up = |name| attachment(name, Hook::TcIngress, Direction::Up);
+        // Left by a process that was killed.
+        let left = 77u32.to_ne_bytes();
+        gate.kernel().update("ports", &left, &left).unwrap();
+        gate.kernel().attach(&up("far")).unwrap();
+        assert_eq!(ports(&mut gate), [number("far")]);
+        gate.kernel().attach(&up("tun")).unwrap();
+        let mut both = vec![number("far"), number("tun")];
+        both.sort_unstable();
+        assert_eq!(ports(&mut gate), both);
+        // It is on the other side from now on.
+        gate.kernel().detach(&up("far")).unwrap();
+        let down = attachment("far", Hook::TcIngress, Direction::Down);
+        gate.kernel().attach(&down).unwrap();
+        assert_eq!(ports(&mut gate), [number("tun")]);
+        // It disappears, and the gate looks for it.
+        space.ip("link del tun").expect("a network");
+        assert!(gate.kernel().attach(&up("tun")).is_err());
+        assert!(ports(&mut gate).is_empty());
+    });
+}
+
+#[test]
+fn no_packet_passes_before_it_is_known_where_it_came_in() {
+    let test = "no_packet_passes_before_it_is_known_where_it_came_in";
+    on_links(test, |mut gate, _| {
+        gate.kernel().map("ports").freeze().unwrap();
+        let up = attachment("far", Hook::TcIngress, Direction::Up);
+        assert!(gate.kernel().attach(&up).is_err());
+        assert_eq!(gate.kernel().attachments(), []);
+    });
+}
+
 /// A frame from this address, with these tags.
 fn from(source: [u8; 4], tags: &[u16]) -> Vec<u8> {
     let plain = frame([203, 0, 113, 1], 1, 100);
