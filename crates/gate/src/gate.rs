@@ -31,7 +31,10 @@ pub use crate::state::Setting;
 pub use error::GateError;
 pub use view::{View, pins};
 
+use std::collections::HashMap;
 use std::path::Path;
+
+use tidegate_limiter::Nanos;
 
 use crate::calendar::{Moment, Turn};
 use crate::change;
@@ -72,6 +75,8 @@ pub struct Gate<D: DataPath> {
     entries: usize,
     /// A change that could neither be made nor undone.
     pending: Option<Box<Undo>>,
+    /// Limiters that went on where those of the other gate of a pair were, and the time of the latest packet there.
+    taken: HashMap<u32, Nanos>,
 }
 
 /// An interface that the gate should be attached to and is not.

@@ -1,5 +1,6 @@
 //! How a gate starts, is taken over from a process that ended, and is removed.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -86,6 +87,7 @@ impl<D: DataPath> Gate<D> {
                     store,
                     entries: 0,
                     pending: None,
+                    taken: HashMap::new(),
                 };
                 Ok((gate, report))
             }
@@ -144,6 +146,7 @@ impl<D: DataPath> Gate<D> {
             store,
             entries: loaded.entries,
             pending: None,
+            taken: HashMap::new(),
         };
         let old = gate.state.clone();
         if let Some(undo) = loaded.undo {

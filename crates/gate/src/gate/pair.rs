@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tidegate_limiter::Nanos;
+
 use super::error::path_error;
 use super::{Gate, GateError};
 use crate::live::MatchChange;
@@ -10,6 +12,10 @@ use crate::pair::{Carried, Imported, Reader, SharedChange, Writer, digest};
 use crate::path::DataPath;
 use crate::state::Lane;
 use crate::table::{Direction, Match};
+
+/// A gate that asks for what happened within less than this has asked before, and still has what it said then. Another one may
+/// have lost it.
+const FOLLOWS: Nanos = 60_000_000_000;
 
 impl<D: DataPath> Gate<D> {
     /// Live changes later than a stamp, the oldest first.
@@ -77,7 +83,8 @@ impl<D: DataPath> Gate<D> {
         self.transact(next)
     }
 
-    /// The limiters that had packets within this time, in nanoseconds.
+    /// The limiters that had packets within this time, in nanoseconds. What the other gate said itself is left out, unless it may
+    /// have lost it.
     ///
     /// # Errors
     /// If the data path cannot be read.
@@ -88,6 +95,10 @@ impl<D: DataPath> Gate<D> {
         let read = self.path.export(0..self.state.limiters(), since);
         let mut states: HashMap<u32, (u64, Vec<u8>)> = HashMap::new();
         for (limiter, at, state) in read.map_err(failed)? {
+            // No packet has passed here since.
+            if within < FOLLOWS && self.taken.get(&limiter) == Some(&at) {
+                continue;
+            }
             states.insert(limiter, (at, state));
         }
         let mut digests = HashMap::new();
@@ -139,7 +150,10 @@ impl<D: DataPath> Gate<D> {
                 .path
                 .import(number, (lane.plan, lane.version), &limiter.state, at);
             let taken = taken.map_err(|source| path_error(&self.state.pins, source))?;
-            done.taken += usize::from(taken);
+            if taken {
+                self.taken.insert(number, at);
+                done.taken += 1;
+            }
         }
         Ok(done)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Config;
-use crate::pair::SharedChange;
+use crate::pair::{Imported, SharedChange};
 
 fn up(site: &Site) -> Own {
     site.write(Site::FILE);
@@ -121,4 +121,37 @@ fn one_key_of_the_flow_hash_serves_both() {
         (here.hash(), identity)
     );
     sites[1].holds(there.state());
+}
+
+#[test]
+fn what_the_other_gate_said_is_not_said_back() {
+    const SECOND: u64 = 1_000_000_000;
+    let sites = [Site::new(), Site::new()];
+    let [mut here, mut there] = [up(&sites[0]), up(&sites[1])];
+    let memory = |site: &Site| Memory::at(site.pins(), |path| path.memory.clone()).expect("a path");
+    let pass = |site: &Site, limiter, at| {
+        Memory::at(site.pins(), |path| {
+            (path.now, _) = (at, path.memory.insert(limiter, (at, vec![7; 8])));
+        });
+    };
+    // A packet of each direction; what a gate says reaches the other one a millisecond later, whose clock is another.
+    pass(&sites[0], 0, 10 * SECOND);
+    pass(&sites[0], 1, 10 * SECOND);
+    let before = memory(&sites[0]);
+    Memory::at(sites[1].pins(), |path| path.now = 70 * SECOND + 1_000_000);
+    let said = here.export(2 * SECOND).expect("said");
+    assert_eq!(there.import(&said).expect("taken").taken, 2);
+    Memory::at(sites[0].pins(), |path| path.now += 2_000_000);
+    let back = there.export(2 * SECOND).expect("said");
+    assert_eq!(here.import(&back).expect("taken"), Imported::default());
+    assert_eq!(memory(&sites[0]), before);
+    // What had a packet at the other gate since is said.
+    pass(&sites[1], 1, 71 * SECOND);
+    Memory::at(sites[0].pins(), |path| path.now = 11 * SECOND);
+    let back = there.export(2 * SECOND).expect("said");
+    assert_eq!(here.import(&back).expect("taken").taken, 1);
+    // A gate that has lost all gets all back.
+    Memory::at(sites[0].pins(), |path| path.memory.clear());
+    let back = there.export(3600 * SECOND).expect("said");
+    assert_eq!(here.import(&back).expect("taken").taken, 2);
 }
