@@ -54,8 +54,8 @@ impl ControlError {
 pub struct Adjustment {
     /// Return to the configuration's plan and rates before anything else.
     pub reset: bool,
-    /// Take back rates that were set before anything else, as a new plan by RADIUS does. No other change of the
-    /// subscriber ends.
+    /// Take back rates that were set before anything else, and keys of the plan that do not fit the new plan, as a new plan by
+    /// RADIUS does. No other change of the subscriber ends.
     pub reset_rates: bool,
     /// What to set; `None` leaves as it is.
     pub setting: Setting,

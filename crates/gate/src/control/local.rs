@@ -1,6 +1,6 @@
 //! A gate on this machine, without a daemon between.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Adjustment, Control, ControlError, PairControl};
 use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
-use crate::config::Config;
+use crate::config::{Config, PlanKeys};
 use crate::flow::Flow;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::line::Line;
@@ -232,6 +232,13 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
                 false => setting.keys.insert(key.clone(), value.clone()),
             };
         }
+        if let (true, Some(member)) = (adjustment.reset_rates, member) {
+            let state = gate.state();
+            end_misfits(&mut setting, &wanted.keys, |setting| {
+                let limits = state.set_limits(&member.declared, setting, None);
+                limits.is_ok()
+            });
+        }
         if adjustment.from != BindingChange::default() {
             let declared = member.map(|member| member.declared.from.clone());
             let from = setting.from.or(declared).unwrap_or_default();
@@ -324,6 +331,38 @@ fn end_rates(setting: &mut Setting) {
                 setting.keys.insert(way.name().to_owned(), value);
             }
         }
+    }
+}
+
+/// Takes back keys of the former plan that a new one cannot have, as few as possible. Those that are `wanted` stay.
+fn end_misfits(setting: &mut Setting, wanted: &PlanKeys, fits: impl Fn(&Setting) -> bool) {
+    if fits(setting) {
+        return;
+    }
+    // The keys of a quota belong together.
+    let mut groups: BTreeMap<String, PlanKeys> = BTreeMap::new();
+    for (key, value) in std::mem::take(&mut setting.keys) {
+        if wanted.contains_key(&key) {
+            setting.keys.insert(key, value);
+            continue;
+        }
+        let group = key.split('-').next().unwrap_or_default().to_owned();
+        groups.entry(group).or_default().insert(key, value);
+    }
+    // A key may need another one, such as `burst` a `scheme`.
+    loop {
+        let with = |group: &PlanKeys| {
+            let mut with = setting.clone();
+            with.keys.extend(group.clone());
+            with
+        };
+        let mut all = groups.iter().map(|(name, group)| (name, with(group)));
+        let Some((name, with)) = all.find(|(_, with)| fits(with)) else {
+            return;
+        };
+        let name = name.clone();
+        groups.remove(&name);
+        *setting = with;
     }
 }
 

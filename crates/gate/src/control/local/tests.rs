@@ -173,6 +173,91 @@ fn rates_end_without_the_rest_of_a_live_change() {
     assert_eq!(bob.keys, Some(kept.into_iter().collect()));
 }
 
+/// What was set for the former plan must not keep an access server from changing the plan.
+#[test]
+fn keys_that_do_not_fit_a_new_plan_end_with_the_former_one() {
+    let site = Site::new();
+    let old = "[plan.old]\ndown = \"7mbit\"\nscheme = \"policer\"\n\
+               [plan.bare]\n[plan.free]\nscheme = \"unlimited\"\n";
+    site.write(&(Site::FILE.to_owned() + old));
+    let config = Config::read(&site.file()).expect("a configuration");
+    let mut gate = LocalGate::held(Gate::<Memory>::up(&config).expect("up").0);
+    let keys = |texts: &[&str]| -> PlanKeys {
+        let keys = texts.iter().map(|text| plan_key(text).expect("a key"));
+        keys.collect()
+    };
+    let set = |gate: &mut LocalGate<Memory>, texts: &[&str]| {
+        let setting = Setting {
+            keys: keys(texts),
+            ..Setting::default()
+        };
+        let adjustment = Adjustment {
+            reset: true,
+            setting,
+            ..Adjustment::default()
+        };
+        gate.set("alice", &adjustment).expect("set");
+    };
+    let change = |gate: &mut LocalGate<Memory>, plan: &str, down: Option<&str>| {
+        let setting = Setting {
+            plan: Some(plan.into()),
+            down: down.map(|rate| rate.parse().expect("a rate")),
+            ..Setting::default()
+        };
+        let adjustment = Adjustment {
+            reset_rates: true,
+            setting,
+            ..Adjustment::default()
+        };
+        gate.set("alice", &adjustment)
+    };
+    let hosts = "policy={ hosts = [4, 4] }";
+    let quota = ["quota=5GB", "quota-plan=basic", "quota-day=7"];
+    for (before, plan, kept) in [
+        (
+            &[hosts, "default-class=0", "boost=5s"][..],
+            "old",
+            &["boost=5s"][..],
+        ),
+        (&[quota[0], quota[1], quota[2], hosts], "old", &quota),
+        // A plan cannot follow itself.
+        (&[quota[0], quota[1], quota[2], hosts], "basic", &[hosts]),
+        (
+            &["scheme=policer", "burst=1MB"],
+            "basic",
+            &["scheme=policer", "burst=1MB"],
+        ),
+        // Its rate ends, and the plan has none.
+        (
+            &["down={ rate = \"70mbit\", rtt = \"50ms\" }", hosts],
+            "bare",
+            &[hosts],
+        ),
+    ] {
+        set(&mut gate, before);
+        change(&mut gate, plan, None).unwrap_or_else(|error| panic!("{plan}: {error}"));
+        let alice = gate.subscriber("alice").expect("there");
+        assert_eq!(alice.plan_name(), plan);
+        assert_eq!(alice.keys, Some(keys(kept)), "{before:?} {plan}");
+    }
+    // What cannot be done is not half done.
+    set(
+        &mut gate,
+        &[hosts, "down={ rate = \"70mbit\", rtt = \"50ms\" }"],
+    );
+    let before = gate.subscriber("alice").expect("there");
+    let member = gate.fresh().expect("a state").0.members["alice"].clone();
+    for (plan, down) in [("lead", None), ("free", Some("3mbit"))] {
+        let refused = change(&mut gate, plan, down);
+        assert!(
+            matches!(refused, Err(ControlError::Invalid(_))),
+            "{refused:?}"
+        );
+        assert_eq!(gate.subscriber("alice").expect("there"), before);
+        assert_eq!(gate.fresh().expect("a state").0.members["alice"], member);
+    }
+}
+
 #[test]
 fn keys_of_the_plan_are_set_one_by_one() {
     let site = Site::new();
