@@ -317,7 +317,7 @@ def test_the_share_of_lossy_segments_is_corrected(tmp_path: Path) -> None:
     for table in (least.hours, least.network_hours):
         assert table["prevalence_of_lossy"].to_list() == pytest.approx([4 / 7, 4 / 7, 3 / 7, 3 / 7])
     assert "OF LOSSY" in str(report) and "50.0 % (27.9 to 73.7)" in str(report)
-    assert "<th>prevalence of lossy</th>" in report.html() and "50.0 % (27.9 to 73.7)" in report.html()
+    assert "<th>prevalence of lossy</th>" in report.html() and "<span>50.0 %</span> <span>(27.9 to 73.7)</span>" in report.html()
 
 
 @pytest.mark.parametrize("measured", [_misjudged.ERRORS["tidegate"].of_all, _misjudged.ERRORS["tidegate"].of_lossy])

@@ -31,7 +31,7 @@ _OF_A_NETWORK = {
 }
 _STYLE = (
     "body{font:15px/1.4 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
-    "table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:right}td{white-space:nowrap}"
+    "table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .6em;border-bottom:1px solid #ccc;text-align:right}td span{white-space:nowrap}"
     "td:first-child,th:first-child{text-align:left}svg{margin:1em 1em 0 0}.wide{overflow-x:auto}summary{cursor:pointer}"
 )
 _NOTE = (
@@ -115,8 +115,10 @@ def _cell(row: dict[str, object], name: str) -> str:
         return ""
     if isinstance(value, float) and any(kind in name for kind in ("share", "prevalence", "loss_rate")):
         low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-        interval = f" ({100 * low:.1f} to {100 * high:.1f})" if isinstance(low, float) and isinstance(high, float) else ""
-        return f"{100 * value:.1f} %{interval}"
+        cell = f"<span>{100 * value:.1f} %</span>"
+        if isinstance(low, float) and isinstance(high, float):
+            cell += f" <span>({100 * low:.1f} to {100 * high:.1f})</span>"
+        return cell
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     if isinstance(value, int) and name not in ("client_asn", "hour"):
