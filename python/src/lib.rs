@@ -2,6 +2,7 @@
 
 mod arrow;
 mod capsule;
+mod cover;
 mod explain;
 mod lab;
 mod limiter;
@@ -27,6 +28,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lab::run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::examples, module)?)?;
     module.add_function(wrap_pyfunction!(limiter::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(cover::cover, module)?)?;
     module.add_function(wrap_pyfunction!(keep_memory, module)?)
 }
 

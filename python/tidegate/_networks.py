@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
+from math import ceil
 from typing import TYPE_CHECKING
+
+from . import _native
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,29 +86,11 @@ def windows(rates: pl.Series, weights: pl.Series) -> pl.DataFrame:
     # All rates that are equal are in the same window.
     every = pl.DataFrame({"rate": rates, "weight": weights}).filter(pl.col("rate").is_finite(), pl.col("rate") > 0)
     table = every.group_by("rate").agg(pl.col("weight").sum()).sort("rate")
-    left: list[int] = table["weight"].to_list()
+    weight: list[int] = table["weight"].to_list()
     # A window can be moved up until its lower edge is a rate, without covering less. Places of rates stand for them from here on.
     edge = pl.col("rate") / (1 - SPREAD) * (1 + SPREAD)
     end: list[int] = table.select(pl.col("rate").search_sorted(edge, side="right"))["rate"].to_list()
-    sums = [0, *accumulate(left)]
-    inside = [sums[stop] - sums[start] for start, stop in enumerate(end)]
-    window: list[int | None] = [None] * len(left)
-    goal, covered, number = COVERED * sums[-1], 0, 0
-    while covered < goal:
-        # Of equals the first.
-        most = max(inside)
-        start = inside.index(most)
-        stop = end[start]
-        covered += most
-        # Only windows that overlap this one cover less from now on.
-        removed = [0, *accumulate(left[start:stop])]
-        for other in range(bisect_right(end, start), stop):
-            inside[other] -= removed[min(end[other], stop) - start] - removed[max(other, start) - start]
-        for place in range(start, stop):
-            left[place] = 0
-            if window[place] is None:
-                window[place] = number
-        number += 1
+    window = _native.cover(end, weight, ceil(COVERED * sum(weight)))
     return table.with_columns(pl.Series("window", window, dtype=pl.UInt32)).drop_nulls("window")
 
 
