@@ -21,8 +21,7 @@ use crate::maps::watched;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
-    Settings,
+    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
 
 mod devices;

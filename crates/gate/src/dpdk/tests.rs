@@ -7,7 +7,9 @@ use tidegate_limiter::{
 };
 
 use super::*;
-use crate::table::{Accounting, Excess, Hook, LinkFrames, OtherFrames, Sources, Unknown};
+use crate::table::{
+    Accounting, Direction, Excess, Hook, LinkFrames, OtherFrames, Sources, Unknown,
+};
 
 /// Verdicts of `bpf/types.h`.
 const PASS: i32 = 0;
@@ -181,4 +183,23 @@ fn there_is_one_data_path_in_a_process() {
     let Alone { path, _one } = alone;
     drop(path);
     assert!(!Dpdk::exists(Path::new("/test")));
+}
+
+#[test]
+fn a_port_where_nothing_comes_in_any_more_is_forgotten() {
+    let mut alone = alone(&settings(Unknown::Pass));
+    let path = &mut alone.path;
+    let place = Attachment {
+        interface: "lan".to_owned(),
+        hook: Hook::TcIngress,
+        direction: Direction::Up,
+    };
+    // As after attaching, without ports and cores.
+    let (port, number) = (2u32.to_ne_bytes(), port_number("lan").to_ne_bytes());
+    DpdkMaps.update("ports", &port, &number).unwrap();
+    path.attached.push(place.clone());
+    path.runs = true;
+    path.detach(&place).unwrap();
+    path.runs = false;
+    assert_eq!(DpdkMaps.keys("ports").count(), 0);
 }
