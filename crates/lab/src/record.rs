@@ -56,7 +56,7 @@ impl Windows {
 /// The counts of a flow's ends when it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEnds {
-    /// When the flow ended, if this is not the arrival of its last packet.
+    /// When the flow ended, if this is not the arrival of its last new byte.
     pub end: Option<Nanos>,
     /// Bytes of payload that the client's application got.
     pub delivered: u64,
@@ -72,7 +72,7 @@ pub struct FlowRecord {
     pub windows: Windows,
     /// Packets with payload that arrived.
     pub arrived: u64,
-    /// When data last arrived.
+    /// When data last came that the client did not have yet.
     pub last: Nanos,
     /// Packets with payload sent by the server.
     pub sent_packets: u64,

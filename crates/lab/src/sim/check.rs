@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use tidegate_limiter::{LimiterConfig, Nanos, Program, Rate};
 
-use crate::RunError;
 use crate::element::cake::Cake;
 use crate::element::fq_codel::FqCoDel;
 use crate::element::limiter::Limiter;
@@ -16,6 +15,7 @@ use crate::plan::{
     AdaptivePlan, ElementKind, ElementPlan, FlowPlan, Http, Noting, Pages, Plan, QueueKind,
     StreamPlan, Traffic, Way, WebPlan,
 };
+use crate::{RunError, SECOND};
 
 #[cfg(test)]
 mod tests;
@@ -419,6 +419,9 @@ fn check_stream(stream: &StreamPlan) -> Result<(), RunError> {
 /// Most segments of a video.
 const MAX_SEGMENTS: u64 = 1_000_000;
 
+/// Most bytes of an adaptive video, far from the largest sequence number.
+const LARGEST_VIDEO: u64 = 1 << 60;
+
 /// Most objects before an adaptive video.
 const MOST_BEFORE: usize = 100;
 
@@ -444,6 +447,15 @@ fn check_adaptive(video: &AdaptivePlan) -> Result<(), RunError> {
     ensure(video.segments() <= MAX_SEGMENTS, || {
         format!("a video has at most {MAX_SEGMENTS} segments: use longer ones")
     })?;
+    let most = rates.last().map_or(0, |&rate| u128::from(rate));
+    let size = video.sizes.iter().max().map_or(1000, |&size| size.max(1));
+    let bits = most
+        .saturating_mul(video.length.into())
+        .saturating_mul(size.into());
+    ensure(
+        bits / (8000 * u128::from(SECOND)) <= u128::from(LARGEST_VIDEO),
+        || format!("the video has more than {LARGEST_VIDEO} bytes in its highest quality"),
+    )?;
     ensure(
         video.buffer > 0 && video.start.max(video.restart) <= video.buffer,
         || "the player's buffer must hold the video that it needs to begin and to continue".into(),

@@ -139,8 +139,14 @@ impl Endpoints {
                     record.rtt.record(rtt);
                 }
                 record.completions.extend(noticed.completion);
+                if noticed.came {
+                    record.last = now;
+                }
             }
-            Self::Datagrams { delivered, .. } => *delivered += u64::from(segment.payload),
+            Self::Datagrams { delivered, .. } => {
+                *delivered += u64::from(segment.payload);
+                record.last = now;
+            }
         }
     }
 
@@ -148,7 +154,13 @@ impl Endpoints {
     pub fn on_timeout(&mut self, now: Nanos, side: Side, record: &mut FlowRecord) -> Option<bool> {
         match self {
             Self::Tcp(tcp) => tcp.on_timeout(now, side, record),
-            Self::Web(web, _) => web.on_timeout(now, side, &mut record.completions),
+            Self::Web(web, _) => {
+                let came = web.on_timeout(now, side, &mut record.completions);
+                if side == Side::Client && came == Some(true) {
+                    record.last = now;
+                }
+                came
+            }
             Self::Datagrams { .. } => None,
         }
     }
@@ -308,11 +320,16 @@ impl Tcp {
     #[inline]
     fn on_segment(&mut self, now: Nanos, side: Side, segment: &Segment, record: &mut FlowRecord) {
         let Some(ends) = &mut self.ends else { return };
+        let before = ends.client.received();
         ends.of(side).on_segment(now, segment);
         if side == Side::Server
             && let Some(rtt) = ends.server.take_rtt()
         {
             record.rtt.record(rtt);
+        }
+        // A duplicate is not the end of a flow.
+        if ends.client.received() > before {
+            record.last = now;
         }
         self.notice(now, side, record);
     }
@@ -320,6 +337,9 @@ impl Tcp {
     fn on_timeout(&mut self, now: Nanos, side: Side, record: &mut FlowRecord) -> Option<bool> {
         let came = self.ends.as_mut()?.of(side).on_due(now)?;
         if came {
+            if side == Side::Client {
+                record.last = now;
+            }
             self.notice(now, side, record);
         }
         Some(came)

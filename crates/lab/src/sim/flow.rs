@@ -51,7 +51,6 @@ impl Flow {
             self.record.windows.add(now, packet.bytes);
             if packet.is_data() {
                 self.record.arrived += 1;
-                self.record.last = now;
             }
         }
         let side = if packet.forward {

@@ -84,6 +84,31 @@ fn fair_queues_are_fair_between_equal_and_unequal_flows() {
     assert_eq!(got.flows[5].dropped, 0);
 }
 
+/// A flow ends with the last byte that its client did not have yet, not with a duplicate of it that comes later.
+#[test]
+fn a_duplicate_is_not_the_end_of_a_flow() {
+    let kind = ElementKind::Loss {
+        probability: 0.7,
+        burst: 1.0,
+    };
+    let mut again = 0;
+    for seed in 0..20 {
+        let mut plan = plan(
+            vec![element("loss", kind.clone())],
+            vec![bulk(Some(50_000))],
+        );
+        let flow = &mut plan.flows[0];
+        // Acknowledgements are lost, data is not.
+        flow.back = std::mem::take(&mut flow.forward);
+        flow.tcp.gro = if seed % 2 == 0 { 50_000 } else { 0 };
+        (plan.seed, plan.duration) = (seed, 1000 * SECOND);
+        let got = outcome(&plan).flows.swap_remove(0);
+        assert_eq!(got.end, got.completions[0].end, "seed {seed}");
+        again += got.retransmitted;
+    }
+    assert!(again > 0);
+}
+
 fn mixed(seed: u64) -> Plan {
     let rate = rate(9_000_000);
     let elements = vec![

@@ -16,6 +16,12 @@ pub(super) fn clock(now: Nanos) -> u32 {
     ((now / MILLISECOND) as u32).wrapping_add(1)
 }
 
+/// The time since the peer's echo of the clock was sent, if it has one.
+pub(super) fn since_echo(now: Nanos, echo: u32) -> Option<Nanos> {
+    let milliseconds = clock(now).wrapping_sub(echo).max(1);
+    (echo != 0 && milliseconds < u32::MAX / 2).then(|| Nanos::from(milliseconds) * MILLISECOND)
+}
+
 /// The largest window of a SYN, which is not scaled: RFC 7323 §2.2.
 const SYN_WINDOW: u32 = 65_535;
 
@@ -70,6 +76,8 @@ pub struct Connection {
     syn_losses: u32,
     syn_timeout: Option<(Nanos, Nanos)>,
     syn_sent: Option<Nanos>,
+    /// It was sent again, for its timer or because the peer's came again.
+    syn_again: bool,
     /// The code of accurate ECN for the peer's SYN.
     syn_ecn: u64,
     sender: Sender,
@@ -110,6 +118,7 @@ impl Connection {
             receiver: Receiver::new(config),
             syn_due: client,
             syn_sent: None,
+            syn_again: false,
             syn_losses: 0,
             syn_timeout: None,
             syn_ecn: 0,
@@ -178,9 +187,12 @@ impl Connection {
         self.phase = Phase::Established;
         self.syn_due = false;
         self.syn_timeout = None;
-        // Karn: a SYN that was sent twice gives no round trip.
-        let rtt = self.syn_sent.filter(|_| self.syn_losses == 0);
-        let rtt = rtt.map(|at| now.saturating_sub(at));
+        // Karn, RFC 6298 §3: a SYN that was sent twice gives no round trip, unless the timestamp tells which of them was
+        // answered, RFC 7323 §4 (`tcp_synack_rtt_meas`, `tcp_ack_update_rtt`).
+        let rtt = match (self.syn_sent, segment.timestamps) {
+            (sent, _) if !self.syn_again => sent.map(|at| now.saturating_sub(at)),
+            (_, times) => times.and_then(|times| since_echo(now, times.echo)),
+        };
         self.sender
             .establish(now, segment.window, rtt, self.syn_losses);
         if !self.client {
@@ -285,6 +297,7 @@ impl Connection {
         }
         let again = self.syn_sent.is_some();
         self.syn_sent.get_or_insert(now);
+        self.syn_again = again;
         self.syn_timeout
             .get_or_insert((now + INITIAL_RTO, INITIAL_RTO));
         let mut segment = Segment {

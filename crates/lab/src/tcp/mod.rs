@@ -13,7 +13,7 @@ mod tests;
 
 pub use cc::Algorithm;
 pub use config::{Recovery, SlowStart, TcpConfig};
-use connection::clock;
 pub use connection::{Connection, Snapshot};
+use connection::{clock, since_echo};
 pub use segment::{Sacks, Segment};
 pub use sender::{Counts, Outstanding};

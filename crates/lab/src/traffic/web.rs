@@ -82,6 +82,8 @@ pub struct Noticed {
     pub rtt: Option<Nanos>,
     /// A visit that ended.
     pub completion: Option<Completion>,
+    /// The client's end got data that it did not have yet.
+    pub came: bool,
 }
 
 impl Web {
@@ -201,8 +203,11 @@ impl Web {
         let Some(index) = self.lane(number) else {
             return Noticed::default();
         };
-        self.lanes[index].touched[side as usize] = true;
-        self.lanes[index].ends.of(side).on_segment(now, segment);
+        let lane = &mut self.lanes[index];
+        lane.touched[side as usize] = true;
+        let before = lane.ends.client.received();
+        lane.ends.of(side).on_segment(now, segment);
+        let came = lane.ends.client.received() > before;
         match side {
             Side::Server => {
                 self.latest = index;
@@ -210,11 +215,13 @@ impl Web {
                 Noticed {
                     rtt: self.lanes[index].ends.server.take_rtt(),
                     completion: None,
+                    came,
                 }
             }
             Side::Client => Noticed {
                 rtt: None,
                 completion: self.on_client(now, index),
+                came,
             },
         }
     }

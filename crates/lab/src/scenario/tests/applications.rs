@@ -65,6 +65,14 @@ fn videos_have_ladders() {
             "{ kind = \"adaptive\", ladder = [\"1mbit\"], segment = \"1us\" }",
             "use longer ones",
         ),
+        (
+            "{ kind = \"adaptive\", ladder = [\"400gbit\"], length = \"10000000s\", segment = \"10000s\", segment-sizes = [100] }",
+            "a.toml:6:1: the video has more than 1152921504606846976 bytes in its highest quality",
+        ),
+        (
+            "{ kind = \"adaptive\", ladder = [\"1mbit\"], preface = [\"2000GB\"] }",
+            "objects come before",
+        ),
     ]);
 }
 

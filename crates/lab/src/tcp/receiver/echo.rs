@@ -41,8 +41,14 @@ impl MarkEcho {
         }
     }
 
-    /// A segment with data comes, when `next` is the byte expected next, and perhaps an acknowledgement is delayed.
-    pub(super) fn take(&mut self, segment: &Segment, next: u64, delayed: bool) -> Answer {
+    /// A segment with data comes, merged of `count`, when `next` is the byte expected next, and perhaps an acknowledgement
+    /// is delayed.
+    pub(super) fn take(
+        &mut self,
+        (segment, count): (&Segment, u16),
+        next: u64,
+        delayed: bool,
+    ) -> Answer {
         let mut answer = Answer::default();
         let Some(marks) = self.marks else {
             return answer;
@@ -50,7 +56,9 @@ impl MarkEcho {
         if marks.accurate {
             // RFC 9768 §3.2.2.5: at once for the first of several; every second packet is acknowledged anyway.
             let before = std::mem::replace(&mut self.is_marked, segment.ecn == Ecn::Ce);
-            self.count += u64::from(self.is_marked);
+            // §3.2.2: the counter is one of packets. All that were merged have the same mark (`tcp_ecn_received_counters`
+            // adds `gso_segs`).
+            self.count += u64::from(self.is_marked) * u64::from(count);
             answer.at_once = self.is_marked && !before;
             return answer;
         }

@@ -11,12 +11,15 @@ mod tests;
 /// Payload that is merged at most: a packet of 64 KiB (`GRO_LEGACY_MAX_SIZE`), less its headers.
 const MOST: u32 = 65_536 - 52;
 
+/// A segment as TCP sees it, and of how many it was merged (`gso_segs`).
+pub(super) type Seen = (Segment, u16);
+
 /// A segment that is held for others to follow it.
 #[derive(Debug, Clone)]
 pub(super) struct Merge {
     /// How long it waits for the next one.
     within: Nanos,
-    held: Option<(Segment, Nanos)>,
+    held: Option<(Seen, Nanos)>,
 }
 
 impl Merge {
@@ -26,22 +29,23 @@ impl Merge {
     }
 
     /// Takes a segment. Returns what TCP sees now, in order.
-    pub(super) fn take(&mut self, now: Nanos, segment: &Segment) -> [Option<Segment>; 2] {
-        if let Some((held, due)) = &mut self.held
+    pub(super) fn take(&mut self, now: Nanos, segment: &Segment) -> [Option<Seen>; 2] {
+        if let Some(((held, segments), due)) = &mut self.held
             && now <= *due
             && follows(held, segment)
         {
             held.payload += segment.payload;
             held.psh = segment.psh;
+            *segments += 1;
             *due = now.saturating_add(self.within);
             // What is pushed ends a burst.
             return [segment.psh.then(|| self.release()).flatten(), None];
         }
         let before = self.release();
         if segment.payload == 0 || segment.syn || segment.fin || segment.psh {
-            return [before, Some(*segment)];
+            return [before, Some((*segment, 1))];
         }
-        self.held = Some((*segment, now.saturating_add(self.within)));
+        self.held = Some(((*segment, 1), now.saturating_add(self.within)));
         [before, None]
     }
 
@@ -51,13 +55,13 @@ impl Merge {
     }
 
     /// What TCP sees, if it is time.
-    pub(super) fn on_timeout(&mut self, now: Nanos) -> Option<Segment> {
+    pub(super) fn on_timeout(&mut self, now: Nanos) -> Option<Seen> {
         self.due().filter(|&due| due <= now)?;
         self.release()
     }
 
-    fn release(&mut self) -> Option<Segment> {
-        self.held.take().map(|(segment, _)| segment)
+    fn release(&mut self) -> Option<Seen> {
+        self.held.take().map(|(seen, _)| seen)
     }
 }
 

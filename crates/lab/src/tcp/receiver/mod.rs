@@ -154,15 +154,21 @@ impl Receiver {
     /// Takes in a segment. `rtt` and `rto` are those of the sending half.
     pub(super) fn take(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
         let Some(merge) = &mut self.merge else {
-            return self.see(now, segment, rtt, rto);
+            return self.see(now, (segment, 1), rtt, rto);
         };
-        for segment in merge.take(now, segment).iter().flatten() {
-            self.see(now, segment, rtt, rto);
+        for (segment, count) in merge.take(now, segment).iter().flatten() {
+            self.see(now, (segment, *count), rtt, rto);
         }
     }
 
-    /// What TCP does with a segment, which may be a merged one.
-    fn see(&mut self, now: Nanos, segment: &Segment, rtt: Option<Nanos>, rto: Nanos) {
+    /// What TCP does with a segment, which may be merged of several.
+    fn see(
+        &mut self,
+        now: Nanos,
+        (segment, count): (&Segment, u16),
+        rtt: Option<Nanos>,
+        rto: Nanos,
+    ) {
         if let Some(Timestamps { value, .. }) = segment.timestamps
             && segment.seq <= self.acked
             && value.wrapping_sub(self.echo) < u32::MAX / 2
@@ -205,7 +211,7 @@ impl Receiver {
             } else if segment.fin {
                 self.fin = Some(end - 1);
             }
-            self.take_mark(segment);
+            self.take_mark(segment, count);
             if start <= self.next {
                 if start < self.next {
                     self.report((start, self.next));
@@ -224,8 +230,9 @@ impl Receiver {
     }
 
     /// The ECN field of a packet and the sender's answer to marks, before its data is taken in.
-    fn take_mark(&mut self, segment: &Segment) {
-        let answer = self.marks.take(segment, self.next, self.due.is_some());
+    fn take_mark(&mut self, segment: &Segment, count: u16) {
+        let delayed = self.due.is_some();
+        let answer = self.marks.take((segment, count), self.next, delayed);
         if answer.quicken {
             self.quicken(AFTER_MARK);
         }
@@ -372,8 +379,9 @@ impl Receiver {
 
     /// A time that [`next_timeout`](Self::next_timeout) returned has come. `rtt` and `rto` are those of the sending half.
     pub(super) fn on_timeout(&mut self, now: Nanos, rtt: Option<Nanos>, rto: Nanos) {
-        if let Some(segment) = self.merge.as_mut().and_then(|merge| merge.on_timeout(now)) {
-            self.see(now, &segment, rtt, rto);
+        if let Some((segment, count)) = self.merge.as_mut().and_then(|merge| merge.on_timeout(now))
+        {
+            self.see(now, (&segment, count), rtt, rto);
         }
         self.ack_now |= self.ack_due().is_some_and(|due| due <= now);
         self.ack_now |= self.reading.on_timeout(now, self.next);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tidegate_limiter::Nanos;
 
 use super::super::cc::{AckSample, LossState};
-use super::super::{Sacks, Segment, clock};
+use super::super::{Sacks, Segment, clock, since_echo};
 use super::prr::Progress;
 use super::rate::RateSample;
 use super::{MAX_REORDERING, REORDERING, Resend, Sender, Timer};
@@ -81,6 +81,8 @@ impl Sender {
         self.resend = Resend::Nothing;
         let (delivered, lost) = (self.rate.delivered, self.rate.lost);
         if segment.ack < self.una {
+            // Linux takes only its ranges (`old_ack` in `tcp_ack`): its echo of a mark was there before.
+            ack.ece = false;
             if self.sack && !segment.sacks.is_empty() {
                 self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
                 if self.quic.is_some() {
@@ -101,10 +103,16 @@ impl Sender {
         if self.sack && !segment.sacks.is_empty() {
             self.take_sacks(now, segment.ack, &segment.sacks, &mut ack);
         }
-        self.window_probes = 0;
         if self.board.front().is_none() {
             if ack.duplicate && self.quic.is_none() {
                 self.judge(now, 0, &mut ack);
+            }
+            // Not with any answer to a probe: only when the window is open (`tcp_ack_probe`).
+            let closed = self
+                .next_length()
+                .is_some_and(|(payload, _)| self.next + u64::from(payload) > self.window_end());
+            if !closed {
+                self.window_probes = 0;
             }
             if matches!(self.timer, Some((Timer::ClosedWindow, _))) {
                 // The next attempt to send checks the window again.
@@ -365,12 +373,10 @@ impl Sender {
         let sacked_rtt = since(ack.first_sacked);
         latest = since(ack.last_sacked).or(latest);
         rtt = rtt.or(sacked_rtt);
-        if let (None, Some(echo), true) = (rtt, self.echo, ack.acked > 0) {
-            let milliseconds = clock(now).wrapping_sub(echo).max(1);
-            if milliseconds < u32::MAX / 2 {
-                rtt = Some(Nanos::from(milliseconds) * crate::MILLISECOND);
-                latest = rtt;
-            }
+        if let (None, Some(echo), true) = (rtt, self.echo, ack.acked > 0)
+            && let Some(time) = since_echo(now, echo)
+        {
+            (rtt, latest) = (Some(time), Some(time));
         }
         ack.rtt = latest;
         ack.maybe_delayed = ack.acked == 1
@@ -386,6 +392,7 @@ impl Sender {
                 self.latest_rtt = Some(latest);
             }
             self.rtt.sample(rtt, self.una, self.next);
+            self.window_probes = 0;
         }
         if ack.acked > 0 {
             ack.restart_timer = true;

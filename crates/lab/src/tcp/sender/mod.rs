@@ -168,7 +168,7 @@ pub(super) struct Sender {
     state: LossState,
     /// Whether the algorithm sets window and rate itself.
     controlled: bool,
-    /// Probes of a closed window in a row.
+    /// Probes of a closed window in a row, by which their interval grows (Linux `icsk_backoff`).
     window_probes: u32,
 
     rack: Rack,
@@ -311,6 +311,8 @@ impl Sender {
             if let Some(quic) = &mut self.quic {
                 quic.sample(rtt);
             }
+        } else {
+            self.rtt.fall_back();
         }
         // RFC 6928 §2: a lost SYN is a sign of congestion; Linux forgives the first.
         if losses > 1 {

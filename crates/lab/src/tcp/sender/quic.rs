@@ -39,6 +39,8 @@ pub(super) struct Quic {
     largest: u64,
     /// The first transmission above `prior_largest` that this one acknowledges.
     first_new: Option<u64>,
+    /// The round trip of `largest`, if this acknowledgement is the first of it.
+    measured: Option<Nanos>,
     /// Probe timeouts in a row, and packets of the present one that are not sent yet.
     timeouts: u32,
     probes: u32,
@@ -62,6 +64,7 @@ impl Quic {
             prior_largest: 0,
             largest: 0,
             first_new: None,
+            measured: None,
             timeouts: 0,
             probes: 0,
             probed: 0,
@@ -95,7 +98,7 @@ impl Quic {
         }
         if sent.order > self.largest {
             self.largest = sent.order;
-            self.sample(rtt);
+            self.measured = Some(rtt);
         }
         // A probe repeated it, and the first transmission is lost.
         self.proved |= sent.again && !sent.lost;
@@ -121,6 +124,10 @@ impl Sender {
         let Some(quic) = &mut self.quic else { return };
         if ack.acked > 0 || ack.sacked {
             quic.timeouts = 0;
+        }
+        // §5.1: one sample, of the largest that it newly acknowledges. All packets with data elicit acknowledgements.
+        if let Some(rtt) = quic.measured.take() {
+            quic.sample(rtt);
         }
         let largest = quic.largest;
         // A transmission after the recovery began was acknowledged: it is over, §7.3.2.

@@ -11,6 +11,8 @@ mod tests;
 pub(crate) const MAX_RTO: Nanos = 120 * SECOND;
 /// Timeout before there is a sample, RFC 6298 §2.1.
 pub(crate) const INITIAL_RTO: Nanos = SECOND;
+/// Timeout as data begins without a sample, because the SYN was sent again: RFC 6298 §5.7 (Linux `TCP_TIMEOUT_FALLBACK`).
+const FALLBACK_RTO: Nanos = 3 * SECOND;
 /// How long the smallest round trip is remembered (Linux `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Nanos = 300 * SECOND;
 
@@ -64,6 +66,11 @@ impl RoundTrip {
     /// Lower bound of the timeout.
     pub(super) fn min_rto(&self) -> Nanos {
         self.min_rto
+    }
+
+    /// The handshake gave no sample.
+    pub(super) fn fall_back(&mut self) {
+        self.rto = FALLBACK_RTO.max(self.min_rto);
     }
 
     /// Doubles the timeout, RFC 6298 §5.5.

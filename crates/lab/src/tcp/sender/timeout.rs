@@ -242,6 +242,7 @@ impl Sender {
         if let Some((payload, _)) = self.next_length()
             && self.next + u64::from(payload) > self.window_end()
         {
+            // RFC 9293 §3.8.6.1: the interval grows exponentially.
             let shift = self.window_probes.min(10);
             let wait = (self.rtt.rto().max(self.rtt.min_rto()) << shift).min(MAX_RTO);
             self.set_timer(Timer::ClosedWindow, now + wait);
@@ -251,14 +252,15 @@ impl Sender {
     /// Probes a window that is too small for a segment (`tcp_write_wakeup`): with the bytes that
     /// fit, or else with an empty segment from before the window, which must be answered.
     pub(super) fn probe_window(&mut self, now: Nanos) -> Outgoing {
-        self.window_probes = self.window_probes.saturating_add(1);
         let space = self.window_end().saturating_sub(self.next);
         match self.next_length() {
             Some((payload, fin)) if space > 0 => {
                 let fits = u64::from(payload).min(space) as u32;
+                self.window_probes = 0;
                 self.send_new(now, fits, fin && fits == payload)
             }
             _ => {
+                self.window_probes = self.window_probes.saturating_add(1);
                 self.watch_closed_window(now);
                 Outgoing {
                     seq: self.una.saturating_sub(1),

@@ -108,6 +108,20 @@ fn dctcp_hears_of_each_mark() {
     assert!(pipe.log.iter().all(|sent| sent.segment.ecn.is_capable()));
 }
 
+/// RFC 9768 §3.2.2: the counter is one of packets, also where the receiver's host merges them.
+#[test]
+fn accurate_ecn_counts_every_mark_of_merged_packets() {
+    let config = TcpConfig {
+        algorithm: Algorithm::Prague,
+        gro: 50_000,
+        ..TcpConfig::default()
+    };
+    // The first window leaves at once, and comes as five pairs.
+    let pipe = transfer(&config, 0..10);
+    let last = pipe.log.iter().rfind(|sent| !sent.data).unwrap();
+    assert_eq!(last.segment.ace(), (5 + 10) % 8);
+}
+
 /// RFC 9768 §3.1 and §3.2: the handshake of accurate ECN, and the counter, which knows each mark.
 #[test]
 fn accurate_ecn_counts_every_mark() {

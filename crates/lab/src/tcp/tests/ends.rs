@@ -29,6 +29,38 @@ fn a_slow_reader_closes_the_window() {
     assert!(pipe.again().is_empty());
 }
 
+/// RFC 9293 §3.8.6.1: the interval between probes of a closed window grows exponentially, though each is answered
+/// (`icsk_backoff`). It begins again when the window opens.
+#[test]
+fn probes_of_a_closed_window_become_rare() {
+    let config = TcpConfig {
+        receive_window: 40_000,
+        // A block each 20 s.
+        read_rate: Some(Rate::from_bits_per_second(8_000)),
+        read_block: 20_000,
+        ..reno()
+    };
+    let mut pipe = Pipe::new(&config, clean);
+    pipe.server.write(0, Bytes::new(1_000_000));
+    pipe.pass(38 * SECOND);
+    let probes = pipe.log.iter().filter(|sent| {
+        let segment = &sent.segment;
+        sent.data && segment.payload == 0 && !segment.syn && sent.at > SECOND
+    });
+    let probes: Vec<Nanos> = probes.map(|sent| sent.at).collect();
+    let opened = pipe.data().find(|sent| sent.at > 10 * SECOND).unwrap().at;
+    for period in [
+        &probes[..],
+        &probes[probes.partition_point(|&at| at < opened)..],
+    ] {
+        let waits: Vec<_> = period.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        for pair in waits[..3].windows(2) {
+            assert!(pair[1] * 2 > pair[0] * 3, "{waits:?}");
+        }
+    }
+    assert!(probes.len() < 20, "{}", probes.len());
+}
+
 /// What is sent and not acknowledged never exceeds the buffer, and a buffer a round trip is sent at most.
 #[test]
 fn a_send_buffer_bounds_what_is_in_flight() {

@@ -1,6 +1,7 @@
 mod arbitrary;
 mod ecn;
 mod ends;
+mod handshake;
 mod lossless;
 mod paced;
 mod pipe;

@@ -11,9 +11,15 @@ fn segment(seq: u64) -> Segment {
 }
 
 /// What TCP sees: beginnings and ends.
-fn seen(segments: [Option<Segment>; 2]) -> Vec<(u64, u64)> {
+fn seen(segments: [Option<Seen>; 2]) -> Vec<(u64, u64)> {
     let ranges = segments.iter().flatten();
-    ranges.map(|segment| (segment.seq, segment.end())).collect()
+    ranges
+        .map(|(segment, count)| {
+            let length = segment.end() - segment.seq;
+            assert_eq!(u64::from(*count), length.div_ceil(1000).max(1));
+            (segment.seq, segment.end())
+        })
+        .collect()
 }
 
 #[test]

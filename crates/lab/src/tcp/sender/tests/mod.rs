@@ -1,9 +1,11 @@
 //! The RFCs' rules and examples, step by step. Segments have 1000 bytes and are named by their
 //! numbers.
 
+mod rfc3168;
 mod rfc6582;
 mod rfc6675;
 mod rfc8985;
+mod rfc9002;
 
 use super::*;
 use crate::MILLISECOND;
