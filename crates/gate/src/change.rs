@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::NetworkNode;
 
+use crate::binding::is_access;
 use crate::calendar::Turn;
 use crate::config::{Config, Problem, Subscriber};
 use crate::limits::Limits;
@@ -256,6 +257,18 @@ fn keep(
     if member.base_plan() != plan_after(&member, subscriber) {
         member.turn = None;
     }
+    // All packets would be dropped of a subscriber that is bound to an interface where none come in any more.
+    if let Some(setting) = &mut member.setting
+        && let Some(from) = &mut setting.from
+        && (from.port.as_ref()).is_some_and(|port| !is_access(&new.attachments, port))
+    {
+        from.port.clone_from(&declared.from.port);
+        setting.from = setting.from.take().filter(|from| *from != declared.from);
+        member.setting = member
+            .setting
+            .filter(|setting| *setting != Setting::default());
+        report.reset.push(name.to_owned());
+    }
     if let Some(setting) = &member.setting {
         let before = &member.declared;
         let same = before.plan == declared.plan
@@ -276,6 +289,7 @@ fn keep(
             None => {
                 member.setting = None;
                 report.reset.push(name.to_owned());
+                report.reset.dedup();
             }
         }
     }

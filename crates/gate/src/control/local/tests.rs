@@ -173,6 +173,63 @@ fn rates_end_without_the_rest_of_a_live_change() {
     assert_eq!(bob.keys, Some(kept.into_iter().collect()));
 }
 
+#[test]
+fn a_live_binding_ends_with_the_interface_that_it_names() {
+    let site = Site::new();
+    let with = |name: &str| {
+        let access = format!("[[interface]]\nname = \"{name}\"\nside = \"access\"\n");
+        site.write(&(access + Site::FILE));
+    };
+    with("eth1");
+    let config = Config::read(&site.file()).expect("a configuration");
+    let mut gate = LocalGate::held(Gate::<Memory>::up(&config).expect("up").0);
+    let bound = Adjustment {
+        setting: Setting {
+            suspended: Some(true),
+            ..Setting::default()
+        },
+        from: BindingChange {
+            port: Some("eth1".into()),
+            mac: Some("02:00:00:00:00:07".into()),
+            ..BindingChange::default()
+        },
+        ..Adjustment::default()
+    };
+    gate.set("bob", &bound).expect("set");
+    let report = gate.reload(None, false).expect("reloaded");
+    assert!(report.reset.is_empty(), "{report:?}");
+    with("eth2");
+    let report = gate.reload(None, false).expect("reloaded");
+    assert_eq!(report.reset, ["bob"]);
+    // The rest stays.
+    let bob = gate.subscriber("bob").expect("there");
+    assert!(bob.suspended && bob.from.mac.is_some());
+    assert_eq!(bob.from.port, None);
+    let state = gate.fresh().expect("a state").0;
+    let seat = state.members["bob"].seats().up;
+    let there = Memory::at(site.pins(), |memory| {
+        memory
+            .directory
+            .iter()
+            .any(|((way, _), led)| *way == Direction::Up && *led == seat)
+    });
+    assert_eq!(there, Some(true));
+    assert!(gate.reload(None, false).expect("reloaded").reset.is_empty());
+    // Where nothing else was set, nothing is left.
+    let only = Adjustment {
+        reset: true,
+        from: BindingChange {
+            port: Some("eth2".into()),
+            ..BindingChange::default()
+        },
+        ..Adjustment::default()
+    };
+    gate.set("bob", &only).expect("set");
+    with("eth1");
+    assert_eq!(gate.reload(None, false).expect("reloaded").reset, ["bob"]);
+    assert!(!gate.subscriber("bob").expect("there").set);
+}
+
 /// What was set for the former plan must not keep an access server from changing the plan.
 #[test]
 fn keys_that_do_not_fit_a_new_plan_end_with_the_former_one() {
