@@ -23,7 +23,7 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
         initial: f.rate("initial")?.unwrap_or(ladder[0]),
         initial_segments: f.integer("initial-segments", 1..=1000)?.unwrap_or(1) as u32,
         unmeasured: f.small_bytes("unmeasured", 0..=1_000_000)?.unwrap_or(0),
-        weight: (f.real("weight", 0.01..=100.0)?.unwrap_or(1.0) * 1000.0) as u32,
+        weight: thousandths(f.real("weight", 0.01..=100.0)?.unwrap_or(1.0)),
         ladder,
         segment: f.positive_time("segment")?.unwrap_or(4 * SECOND),
         length: f.positive_time("length")?.unwrap_or(300 * SECOND),
@@ -40,6 +40,11 @@ pub(super) fn adaptive(f: &Fields<'_>) -> Result<AdaptivePlan, Mistake> {
     })
 }
 
+/// The nearest number of thousandths: 1.001 is 1001, though its product with 1000 is a little less.
+pub(super) fn thousandths(share: f64) -> u32 {
+    (share * 1000.0).round() as u32
+}
+
 /// Sizes of segments in thousandths.
 fn shares(node: &Node) -> Result<Vec<u32>, Mistake> {
     let Value::List(list) = &node.value else {
@@ -51,7 +56,7 @@ fn shares(node: &Node) -> Result<Vec<u32>, Mistake> {
     let shares = list
         .iter()
         .map(|node| node.real("segment-sizes", 0.01..=100.0));
-    shares.map(|share| Ok((share? * 1000.0) as u32)).collect()
+    shares.map(|share| Ok(thousandths(share?))).collect()
 }
 
 /// The sizes of a preface; the simulation checks their number.

@@ -3,6 +3,7 @@
 use tidegate_limiter::pacing::Way;
 use tidegate_notation::Mistake;
 
+use super::applications::thousandths;
 use super::fields::Fields;
 use crate::SECOND;
 use crate::plan::{Pace, StreamPlan};
@@ -33,7 +34,6 @@ pub(super) fn read(f: &Fields<'_>) -> Result<StreamPlan, Mistake> {
             return Err(f.wrong(key, format!("`{key}` has no meaning with pace {name}")));
         }
     }
-    let thousandths = |share: f64| (share * 1000.0).round() as u32;
     Ok(StreamPlan {
         rate: f.rate("rate")?.ok_or_else(|| f.missing("rate"))?,
         length: f.positive_time("length")?.unwrap_or(300 * SECOND),

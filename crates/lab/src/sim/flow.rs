@@ -107,7 +107,9 @@ impl Flow {
 
     /// Its outcome at the end of the simulation.
     pub fn outcome(self, duration: Nanos, plan: &FlowPlan) -> FlowOutcome {
-        let end = (!self.ends.ended()).then_some(duration);
+        // Without a byte there is no last one.
+        let none = self.record.last == 0;
+        let end = (none || !self.ends.ended()).then_some(duration);
         let ends = FlowEnds {
             end,
             delivered: self.ends.delivered(),

@@ -109,6 +109,26 @@ fn a_duplicate_is_not_the_end_of_a_flow() {
     assert!(again > 0);
 }
 
+/// A flow of which nothing arrives lasts until the simulation ends: its throughput is 0, not missing.
+#[test]
+fn a_flow_of_which_nothing_arrives_has_no_early_end() {
+    let kind = ElementKind::Loss {
+        probability: 1.0,
+        burst: 1.0,
+    };
+    let mut flow = datagrams(1_000_000, 1000);
+    flow.start = SECOND;
+    if let Traffic::Datagrams { stop, .. } = &mut flow.traffic {
+        *stop = Some(3 * SECOND);
+    }
+    let plan = plan(vec![element("loss", kind)], vec![flow]);
+    let got = outcome(&plan);
+    assert_eq!((got.flows[0].dropped, got.flows[0].delivered), (250, 0));
+    assert_eq!(got.flows[0].end, plan.duration);
+    let windows = crate::summary::windows_of_aggregate(&got, 0);
+    assert_eq!(windows, 4..40);
+}
+
 fn mixed(seed: u64) -> Plan {
     let rate = rate(9_000_000);
     let elements = vec![

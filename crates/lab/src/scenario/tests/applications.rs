@@ -41,6 +41,13 @@ fn videos_have_ladders() {
     );
     assert_eq!((video.segment, video.buffer), (2 * SECOND, 30 * SECOND));
     assert_eq!((video.unmeasured, video.weight), (16_000, 1500));
+    // As written, though the product 1.001 · 1000 is below 1001.
+    let Traffic::Adaptive(video) = read(
+        "{ kind = \"adaptive\", ladder = [\"1mbit\"], segment-sizes = [1.001, 0.999], weight = 1.005 }",
+    ) else {
+        panic!("another kind");
+    };
+    assert_eq!((&video.sizes[..], video.weight), (&[1001, 999][..], 1005));
     complain(&[
         ("\"adaptive\"", "`ladder` is missing"),
         (
