@@ -76,3 +76,15 @@ def test_wrong_arrays_are_value_errors() -> None:
             tidegate.limiter.policer(times, sizes, rate="1mbit", burst="3kB")
     with pytest.raises(ValueError, match="rate"):
         tidegate.limiter.policer([1], [1], rate="fast", burst="3kB")
+
+
+def test_times_in_seconds_are_refused_and_not_cut_to_integers() -> None:
+    times = numpy.array([0.1, 0.2, 0.3])
+    for wrong in (times, list(times)):
+        with pytest.raises(TypeError, match="integer"):
+            tidegate.limiter.policer(wrong, [1, 1, 1], rate="1mbit", burst="3kB")
+    # Any integers will do, also if they do not lie beside each other.
+    apart = numpy.arange(6)[::2]
+    few = numpy.array([0, 1, 2], dtype="uint32")
+    table = polars.DataFrame(tidegate.limiter.policer(apart, few, rate="1mbit", burst="3kB"))
+    assert table["time_ns"].to_list() == [0, 2, 4] and table["bytes"].to_list() == [0, 1, 2]

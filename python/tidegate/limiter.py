@@ -57,4 +57,5 @@ def _integers(values: Numbers) -> Any:
         return array("q", values)
     if view.format in ("q", "l") and view.itemsize == 8 and view.contiguous and view.ndim == 1:
         return values
-    return array("q", (int(value) for value in values))
+    # Times in seconds would be cut to integers without a word: `array` refuses them.
+    return array("q", view.tolist())
