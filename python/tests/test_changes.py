@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from math import atan, pi, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -111,6 +111,23 @@ def test_files_of_several_versions_are_read(dataset: Path, tmp_path: Path) -> No
             more = [polars.lit("fifo").alias("queue_kind"), polars.lit(1.5).alias("of_a_later_version")]
             polars.read_parquet(file).with_columns(*more).write_parquet(file)
     assert tidegate.changes(folder).equals(tidegate.changes(dataset))
+
+
+def test_hours_that_spark_wrote_are_hours(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "spark"
+    shutil.copytree(dataset, folder)
+    # Spark writes hours without a zero in front. The program wrote the hour too.
+    (hour,) = folder.glob("segments/*/hour=08")
+    shutil.copytree(hour, hour.with_name("hour=8"))
+    assert _changes.hours_of(folder) == _changes.hours_of(dataset)
+    (other,) = (hour for hour in _changes.hours_of(folder) if hour.hour == 8)
+    assert tidegate.changes(folder, other).is_empty()
+
+
+def test_hours_have_time_zones(dataset: Path) -> None:
+    found = tidegate.changes(dataset, NOW.astimezone(timezone(timedelta(hours=5, minutes=30))))
+    assert len(found) == 2 and found.equals(tidegate.changes(dataset))
+    assert found.equals(tidegate.changes(dataset, NOW.replace(tzinfo=None)))
 
 
 @pytest.mark.parametrize(

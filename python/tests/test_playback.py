@@ -11,6 +11,7 @@ import polars
 import pytest
 import tidegate
 from test_report import BEGIN, dataset, rows  # noqa: F401: a fixture
+from tidegate import _playback
 
 #: As the class of the playbacks that these tests look at, in bit/s.
 CLASS = 1_500_000
@@ -77,6 +78,16 @@ def test_a_log_may_be_a_file_of_any_form(dataset: Path, tmp_path: Path) -> None:
         assert here.playbacks.equals(there.playbacks) and here.rebuffering.equals(there.rebuffering)
     command = [sys.executable, "-m", "tidegate", "report", str(dataset), "--playback", str(tmp_path / "times.csv")]
     assert "PLAYBACKS AT" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_values_that_are_nan_are_missing() -> None:
+    whole = {"client_address": "192.0.2.1", "start_s": 1.0, "rebuffer_s": 2.0, "watch_s": 10.0, "join_s": 1.0}
+    for name in ("start_s", "rebuffer_s", "watch_s", "join_s"):
+        missing, nan = (_playback.normal(polars.DataFrame([whole, {**whole, name: value}])) for value in (None, float("nan")))
+        assert nan.equals(missing), name
+        assert _playback.normal(polars.DataFrame([whole, {**whole, name: float("nan")}]).cast(polars.String)).equals(missing)
+        with pytest.raises(ValueError, match=f"a {name} that is no number"):
+            _playback.normal(polars.DataFrame([{**whole, name: float("inf")}]))
 
 
 def test_ports_tell_players_of_an_address_apart(dataset: Path) -> None:  # noqa: F811

@@ -384,17 +384,14 @@ def test_a_report_says_why_groups_have_no_shares(dataset: Path) -> None:
     assert "counts only" in tidegate.report(dataset, least_clients=CLIENTS + 1).html()
 
 
-def test_days_are_chosen_on_the_command_line(dataset: Path) -> None:
-    def said(*words: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "tidegate", "report", str(dataset), *words]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        return ended.returncode, ended.stdout + ended.stderr
+def said(*words: str) -> tuple[int, str]:
+    """The exit code of `report`, and what it prints."""
+    ended = subprocess.run([sys.executable, "-m", "tidegate", "report", *words], capture_output=True, text=True, check=False, timeout=60)
+    return ended.returncode, ended.stdout + ended.stderr
 
-    assert said("--since", "2026-01-01", "--until", "2099-01-01") == (0, f"{tidegate.report(dataset)}\n")
-    code, text = said("--since", "yesterday")
-    assert code == 1 and "since is a day such as" in text
-    code, text = said("--watch", "--until", "2026-11-22")
-    assert code == 2 and "leave out --since" in text
+
+def test_days_are_chosen_on_the_command_line(dataset: Path) -> None:
+    assert said(str(dataset), "--since", "2026-01-01", "--until", "2099-01-01") == (0, f"{tidegate.report(dataset)}\n")
 
 
 def test_a_report_is_written(dataset: Path, tmp_path: Path) -> None:
@@ -418,6 +415,81 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
     (tmp_path / "segments").mkdir()
     with pytest.raises(ValueError, match="no rows"):
         tidegate.report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "PAR1"),
+        (lambda whole: whole[:1000] + bytes(len(whole) - 5000) + whole[-4000:], ""),
+        # Polars leaves such a file out where it finds files by itself.
+        (lambda whole: b"", "at least 12 bytes"),
+        (lambda whole: b"a text,\nno rows\n", "PAR1"),
+    ],
+    ids=["cut", "overwritten", "empty", "text"],
+)
+def test_a_damaged_file_is_told_with_its_name(dataset: Path, tmp_path: Path, content: Callable[[bytes], bytes], reason: str) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / "date=2026-11-22" / "hour=02" / "0.parquet"
+    file.write_bytes(content(file.read_bytes()))
+    with pytest.raises(tidegate.DatasetError) as told:
+        tidegate.report(folder)
+    assert told.value.file == str(file) and reason in told.value.reason
+    code, text = said(str(folder))
+    assert (code, text) == (1, f"tidegate: {told.value}\n")
+
+
+def test_a_damaged_log_is_told_with_its_name(dataset: Path, tmp_path: Path) -> None:
+    for name, content in {"log.parquet": b"PAR1\xff\xfe", "log.csv": b"client_address,start_s\n1,2,3\n"}.items():
+        log = tmp_path / name
+        log.write_bytes(content)
+        code, text = said(str(dataset), "--playback", str(log))
+        assert code == 1 and text.startswith(f"tidegate: {log}: ") and text.count("\n") == 1, text
+    code, text = said(str(dataset), "--playback", str(tmp_path / "none.csv"))
+    assert code == 1 and str(tmp_path / "none.csv") in text and text.count("\n") == 1, text
+
+
+def test_a_report_that_cannot_be_saved_is_told_in_a_line(dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, text = said(str(dataset), "--save", str(tmp_path / "file"))
+    assert code == 1 and text.startswith("tidegate: ") and text.count("\n") == 1 and str(tmp_path / "file") in text, text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--since", "yesterday"],
+        ["--least-clients", "0"],
+        ["--alert", "cat"],
+        ["--watch", "--until", "2026-11-22"],
+        ["--watch", "--save", "out"],
+        ["--watch", "--playback", "log.csv"],
+    ],
+)
+def test_wrong_usage_has_a_code(dataset: Path, words: list[str]) -> None:
+    code, text = said(str(dataset), *words)
+    assert code == 2 and words[0] in text and "usage" in text
+
+
+def test_whoever_reads_a_part_of_the_summary_sees_no_error(dataset: Path) -> None:
+    command = [sys.executable, "-m", "tidegate", "report", str(dataset)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_what_spark_has_not_finished_does_not_count(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "underway"
+    shutil.copytree(dataset, folder)
+    segments = folder / "segments"
+    shutil.copytree(segments / "date=2026-11-22", segments / "_temporary" / "0" / "task_1" / "date=2026-11-22")
+    assert tidegate.report(folder).networks.equals(tidegate.report(dataset).networks)
+    # Rows that were written without `partitionBy` have no place.
+    shutil.copy(next(segments.glob("date=*/*/*.parquet")), segments / "part-0.parquet")
+    with pytest.raises(tidegate.DatasetError, match="part-0.parquet: it is in no folder such as date=2026-11-22/hour=13"):
+        tidegate.report(folder)
 
 
 @pytest.mark.parametrize("words", [{"since": "yesterday"}, {"until": "26.11.2026"}, {"since": "20261122"}, {"least_clients": 0}])

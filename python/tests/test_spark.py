@@ -4,6 +4,7 @@ import lzma
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 from test_playback import log_of
 from test_report import dataset, mixed  # noqa: F401: fixtures
 from tidegate import spark as on_spark
+from tidegate._changes import hours_of
 from tidegate.spark import _analyse, _share, _storage
 
 TABLES = [ROOT / "crates" / "dataset" / "tests" / name for name in ("asn.mmdb", "country.mmdb")]
@@ -120,6 +122,35 @@ def test_a_dataset_of_spark_is_one(session: SparkSession, corpus: Path, tmp_path
     assert here.networks["segments"].sum() > 0
     equal(here, on_spark.report(found.rows, least_clients=1))
     found.unpersist()
+
+
+@pytest.mark.skipif("TIDEGATE_PROGRAM" not in os.environ, reason="SKIPPED: TIDEGATE_PROGRAM does not name the program")
+def test_a_dataset_may_be_partly_of_spark(session: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    captures = sorted(corpus.glob("*/*.pcap*"))
+    for seed in (1, 2):
+        for name, content in tidegate.lab.run("capture", captures=True, seed=seed).captures.items():
+            captures.append(tmp_path / f"{seed}-{Path(name).name}.pcap")
+            captures[-1].write_bytes(content)
+    assert len(captures) >= 5
+
+    def by_program(these: list[Path], folder: Path) -> None:
+        words = [word for table in TABLES for word in ("--asn", str(table))]
+        command = [os.environ["TIDEGATE_PROGRAM"], "detect", "--dataset", str(folder), *words, *map(str, these)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    by_program(captures, tmp_path / "program")
+    here = tidegate.report(tmp_path / "program", least_clients=1)
+    assert here.networks["segments"].sum() > 0 and len(here.distributions) > 0
+    # Either of them first, and hours that both wrote.
+    for number in (0, 1):
+        folder = tmp_path / f"both-{number}"
+        by_program(captures[number::2], folder)
+        rows = on_spark.analyse(session, [str(file) for file in captures[1 - number :: 2]], asn=TABLES).rows
+        rows.write.mode("append").partitionBy("date", "hour").parquet(str(folder / "segments"))
+        equal(here, tidegate.report(folder, least_clients=1))
+        equal(here, on_spark.report(on_spark.dataset(session, str(folder)), least_clients=1))
+        assert hours_of(folder) == hours_of(tmp_path / "program")
+        assert tidegate.changes(folder).is_empty()
 
 
 def test_bad_captures_are_told_and_the_others_read(session: SparkSession, policed: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ limiters, and `limiter` offers packets to a limiter. `report` sums up a dataset 
 from . import lab, limiter
 from ._capture import Explanation, explain, read
 from ._changes import changes, watch
-from ._errors import CaptureError
+from ._errors import CaptureError, DatasetError
 from ._misjudged import Tested
 from ._native import Batch, Rows, Table, __version__
 from ._report import Report, report
@@ -20,6 +20,7 @@ from ._report import Report, report
 __all__ = [
     "Batch",
     "CaptureError",
+    "DatasetError",
     "Explanation",
     "Report",
     "Rows",

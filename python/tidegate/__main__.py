@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 from ._changes import watch
-from ._report import report
+from ._errors import reason
+from ._report import is_day, report
 
 
 def main() -> None:
@@ -25,21 +27,55 @@ def main() -> None:
     about.add_argument("--alert", metavar="COMMAND", help="with --watch: run this command for each change, with JSON on its input")
     about.add_argument("--least-clients", type=int, default=20, help="groups with fewer clients are only counted (20 unless you say another number)")
     given = options.parse_args()
-    if given.watch and (given.since or given.until):
-        options.error("--watch looks at the last hours: leave out --since and --until")
+    _check(about, given)
     try:
         if given.watch:
             watch(given.dataset, lambda change: tell(change, given.alert), least_clients=given.least_clients)
-        made = report(
-            given.dataset, since=given.since, until=given.until, least_clients=given.least_clients, playback=given.playback
-        )
-    except (OSError, ValueError) as problem:
-        sys.exit(f"tidegate: {problem}")
+        _report(given)
+    except BrokenPipeError:
+        # Whoever reads the summary has enough. Python would tell of the lines that are left when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as problem:
+        if not _expected(problem):
+            raise
+        sys.exit(f"tidegate: {reason(problem)}")
+
+
+def _check(about: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Ends with code 2 if words do not go together, or mean nothing."""
+    for name in ("since", "until"):
+        day = getattr(given, name)
+        if day is not None and not is_day(day):
+            about.error(f"--{name} is a day such as 2026-11-22, not {day!r}")
+    if given.least_clients < 1:
+        about.error("--least-clients is 1 or more")
+    if given.alert is not None and not given.watch:
+        about.error("--alert needs --watch")
+    if given.watch and (given.since or given.until):
+        about.error("--watch looks at the last hours: leave out --since and --until")
+    if given.watch and (given.save or given.playback):
+        about.error("--watch makes no report: leave out --save and --playback")
+
+
+def _report(given: argparse.Namespace) -> None:
+    made = report(
+        given.dataset, since=given.since, until=given.until, least_clients=given.least_clients, playback=given.playback
+    )
     if given.save:
         made.save(given.save)
-    print(made)
+    print(made, flush=True)
+
+
+def _expected(problem: Exception) -> bool:
+    """Whether input or a disk is at fault."""
+    if isinstance(problem, (OSError, ValueError)):
+        return True
+    # Nobody waits for polars before it is needed.
+    import polars as pl
+
+    return isinstance(problem, pl.exceptions.PolarsError)
 
 
 def tell(change: dict[str, Any], command: str | None) -> None:

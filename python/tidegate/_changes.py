@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from ._report import rows_of, shares_by
+from ._dataset import damage_in, files_of, hour_of, rows_of
+from ._errors import DatasetError, reason
+from ._report import shares_by
 from ._student import normal_deviation
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ PAUSE_S = 30
 
 def hours_of(dataset: str | os.PathLike[str]) -> list[datetime]:
     """The hours that have rows, in order."""
-    if not (Path(dataset) / "segments").is_dir():
-        raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
-    places = (re.search(r"date=([\d-]+)/hour=(\d+)$", place.as_posix()) for place in Path(dataset).glob("segments/*/*"))
-    return sorted(datetime.fromisoformat(f"{place[1]}T{place[2]}:00:00+00:00") for place in places if place)
+    # Spark and the program may both have written an hour, with and without a zero in front.
+    return sorted({hour for hour in map(hour_of, files_of(dataset)) if hour is not None})
 
 
 def changes(
@@ -46,7 +44,7 @@ def changes(
 ) -> pl.DataFrame:
     """Autonomous systems where the share of policed segments or a loss rate differs from what was usual at this hour.
 
-    `hour` is in UTC; by default, the last one that has rows. The same hour of each day in the `weeks` before says what is
+    `hour` is in UTC unless it has another time zone; by default, the last one that has rows. The same hour of each day in the `weeks` before says what is
     usual, if at least five of them have `least_clients` clients. A difference counts if chance makes it as rarely as four
     standard deviations of a normal distribution. What is known of few days is less certain, so with few days it takes more:
     `deviations` are those of a normal distribution that are as rare as Student's t, with the standard deviations of the days and
@@ -57,11 +55,12 @@ def changes(
     known = hours_of(dataset)
     if hour is None and not known:
         raise ValueError(f"{dataset}: the dataset has no rows")
-    now = known[-1] if hour is None else hour.replace(minute=0, second=0, microsecond=0, tzinfo=UTC)
+    now = known[-1] if hour is None else _in_utc(hour).replace(minute=0, second=0, microsecond=0)
     days = [now - timedelta(days=day) for day in range(7 * weeks + 1)]
     at = (pl.col("hour") == now.hour) & pl.col("date").is_in([f"{day:%Y-%m-%d}" for day in days])
     rows = rows_of(dataset).where(at)
-    table = shares_by(rows, ["client_asn", "date"], least_clients)
+    with damage_in(files_of(dataset)):
+        table = shares_by(rows, ["client_asn", "date"], least_clients)
     today = pl.col("date") == f"{now:%Y-%m-%d}"
     found = [_deviations(table.filter(~today), table.filter(today), measure) for measure in MEASURES]
     told = pl.concat(found).filter(
@@ -70,6 +69,10 @@ def changes(
     named = told.join(rows.most("client_organisation"), on="client_asn", how="left")
     columns = ["client_asn", "client_organisation", "clients", "measure", "value", "usual", "deviations"]
     return named.select(*columns, pl.lit(now).alias("hour")).sort(pl.col("deviations").abs(), descending=True)
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _deviations(before: pl.DataFrame, now: pl.DataFrame, measure: str) -> pl.DataFrame:
@@ -129,11 +132,9 @@ def _patiently(read: Callable[[], pl.DataFrame], hour: datetime, wait: Callable[
             found: list[dict[str, Any]] = read().to_dicts()
             return found
         # Polars panics if a file gets shorter while it is read.
-        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
+        except (OSError, DatasetError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as problem:
             then = f"again in {PAUSE_S} s" if attempt < ATTEMPTS else "this hour is left out"
-            # Messages of polars may quote bytes of the file.
-            why = "".join(letter if letter.isprintable() else " " for letter in str(problem))
-            print(f"tidegate: reading for the hour {hour:%Y-%m-%d %H:%M} UTC failed, {then}: {why}", file=sys.stderr, flush=True)
+            print(f"tidegate: reading for the hour {hour:%Y-%m-%d %H:%M} UTC failed, {then}: {reason(problem)}", file=sys.stderr, flush=True)
         if attempt < ATTEMPTS:
             wait(PAUSE_S)
     return []

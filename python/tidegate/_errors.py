@@ -13,3 +13,18 @@ class CaptureError(ValueError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class DatasetError(ValueError):
+    """A file of a dataset could not be read."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason
+
+
+def reason(problem: BaseException) -> str:
+    """What polars says, in a line. It may quote bytes of the file."""
+    first = str(problem).strip().partition("\n")[0]
+    return "".join(letter if letter.isprintable() else " " for letter in first)

@@ -23,9 +23,11 @@ class LocalRows:
         self._rows = rows
 
     @classmethod
-    def of_dataset(cls, rows: pl.LazyFrame) -> LocalRows:
-        """Takes rows with the columns of a dataset."""
-        return cls(rows.filter(~_column("from_client")).select(*_needed()))
+    def of_dataset(cls, parts: list[pl.LazyFrame]) -> LocalRows:
+        """Takes rows with the columns of a dataset, in parts whose types may differ."""
+        import polars as pl
+
+        return cls(pl.concat([part.filter(~_column("from_client")).select(*_needed()) for part in parts]))
 
     def where(self, test: pl.Expr) -> LocalRows:
         """A part of the rows."""
@@ -165,11 +167,10 @@ def _needed() -> list[pl.Expr]:
     return [
         region.alias("region"),
         *[pl.col(name).cast(kind) for name, kind in key_types().items() if name != "region"],
-        "client_address",
+        _column("client_address").cast(pl.Binary),
         _column("receiver_port").cast(pl.Int64).alias("client_port"),
         _column("start_s").dt.timestamp("us").alias("sent_us"),
-        "detector",
-        "pattern",
+        *[pl.col(name).cast(pl.String) for name in ("detector", "pattern")],
         pl.col("policed_any").alias("policed"),
         (pl.col("limit_rate_high_bps") <= KNOWN * pl.col("limit_rate_low_bps")).alias("rate_known"),
         (pl.col("lost_packets") >= LOSSY).alias("lossy"),

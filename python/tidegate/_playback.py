@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ._distributions import distributions
+from ._errors import reason
 from ._shares import shares
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def read(log: str | os.PathLike[str] | pl.DataFrame) -> pl.DataFrame:
         return normal(log)
     # Texts, as Spark reads them: what they mean is decided in one place.
     csv = str(log).endswith((".csv", ".csv.gz", ".csv.zst"))
-    return normal(pl.read_csv(log, infer_schema=False) if csv else pl.read_parquet(log))
+    try:
+        played = pl.read_csv(log, infer_schema=False) if csv else pl.read_parquet(log)
+    except pl.exceptions.PolarsError as problem:
+        raise ValueError(f"{os.fspath(log)}: {reason(problem)}") from problem
+    return normal(played)
 
 
 def normal(log: pl.DataFrame) -> pl.DataFrame:
@@ -107,9 +112,10 @@ def _numbers(values: pl.Series) -> pl.Series:
     import polars as pl
 
     numbers = values.cast(pl.Float64, strict=False)
-    if numbers.null_count() > values.null_count():
+    if numbers.null_count() > values.null_count() or numbers.is_infinite().any():
         raise ValueError(f"the log of playbacks has a {values.name} that is no number")
-    return numbers
+    # Frames of pandas have NaN where a value is missing.
+    return numbers.fill_nan(None)
 
 
 def _micros(times: pl.Series) -> pl.Series:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _playback
+from ._dataset import damage_in, files_of, rows_of
 from ._distributions import MEASURES, distributions
-from ._local import LocalRows
 from ._misjudged import ERRORS, Errors, Tested
 from ._networks import clusters, policed_networks, spreads, traits
-from ._rows import Rows, key_types, no_rows
+from ._rows import Rows, key_types
 from ._shares import PARTS, SHARES, shares
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def report(
     import polars as pl
 
     for name, day in (("since", since), ("until", until)):
-        if day is not None and not _is_day(day):
+        if day is not None and not is_day(day):
             raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
     if least_clients < 1:
         raise ValueError("least_clients is 1 or more")
@@ -118,10 +118,13 @@ def report(
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
     errors = Errors(detector_errors, detector_errors_of_lossy)
-    return tables_of(rows, least_clients, errors, None if playback is None else rows.playbacks(playback))
+    played = None if playback is None else rows.playbacks(playback)
+    with damage_in(files_of(dataset)):
+        return tables_of(rows, least_clients, errors, played)
 
 
-def _is_day(text: str) -> bool:
+def is_day(text: str) -> bool:
+    """Whether this is a day such as 2026-11-22."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -166,27 +169,3 @@ def shares_by(rows: Rows, keys: list[str], least: int, errors: Errors = Errors()
         "prevalence_of_lossy": ("policed_share_of_lossy", errors.of_lossy),
     }
     return shares(rows.sums(keys, PARTS, SHARES), {key: kinds[key] for key in keys}, least, SHARES, corrected)
-
-
-def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
-    """The rows of a dataset."""
-    import polars as pl
-
-    segments = Path(dataset) / "segments"
-    if not segments.is_dir():
-        raise FileNotFoundError(f"{dataset}: no dataset of `tidegate detect --dataset`")
-    file = next(segments.rglob("*.parquet"), None)
-    if file is None:
-        raise ValueError(f"{dataset}: the dataset has no rows")
-    # Versions of the program may have added columns, so files can lack some that others have. Types are those of a file where it
-    # has the column, since Spark writes others than the program.
-    schema = {**pl.DataFrame(no_rows()).schema, **pl.read_parquet_schema(file)}
-    rows = pl.scan_parquet(
-        segments / "**" / "*.parquet",
-        schema=schema,
-        missing_columns="insert",
-        extra_columns="ignore",
-        hive_partitioning=True,
-        try_parse_hive_dates=False,
-    )
-    return LocalRows.of_dataset(rows)

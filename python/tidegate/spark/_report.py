@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -52,17 +52,25 @@ def _log(spark: SparkSession, log: str | DataFrame) -> DataFrame:
 
 
 def dataset(spark: SparkSession, folder: str) -> DataFrame:
-    """The rows of a dataset of `tidegate detect --dataset`. Times have microseconds. (Spark reads rows that it wrote by itself.)"""
+    """The rows of a dataset, whose files `tidegate detect --dataset` or Spark wrote. Times have microseconds."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import DecimalType, IntegerType, LongType, StringType, StructField, StructType
 
     columns = pa.schema(no_rows())
     times = [field.name for field in columns if pa.types.is_timestamp(field.type)]
     large = [field.name for field in columns if field.type == pa.uint64()]
-    # As Spark's reader takes these types.
+    # As Spark's reader takes the types of the program.
     kinds = dict.fromkeys(times, LongType()) | dict.fromkeys(large, DecimalType(20, 0))
-    fields = [StructField(field.name, kinds[field.name]) if field.name in kinds else _types.field(field) for field in columns]
-    place = [StructField("date", StringType()), StructField("hour", IntegerType())]
-    rows = spark.read.schema(StructType([*fields, *place])).parquet(f"{folder.rstrip('/')}/segments")
+
+    def files(names: str, kinds: dict[str, Any]) -> DataFrame:
+        fields = [StructField(field.name, kinds[field.name]) if field.name in kinds else _types.field(field) for field in columns]
+        place = [StructField("date", StringType()), StructField("hour", IntegerType())]
+        reader = spark.read.schema(StructType([*fields, *place])).option("pathGlobFilter", names)
+        return reader.parquet(f"{folder.rstrip('/')}/segments")
+
     numbers = {name: f.col(name).cast("bigint") for name in large}
-    return rows.withColumns(numbers | {name: f.timestamp_micros(f.expr(f"{name} DIV {_NANOSECONDS}")) for name in times})
+    of_program = files("[^p]*", kinds).withColumns(
+        numbers | {name: f.timestamp_micros(f.expr(f"{name} DIV {_NANOSECONDS}")) for name in times}
+    )
+    # Spark's files are named part-…, those of the program by digits of a hash.
+    return of_program.unionByName(files("part-*", {}))
