@@ -384,8 +384,11 @@ impl<'a> Case<'a> {
     fn short_queue(&self) -> String {
         let median = self.transfer.metrics.rtt.map(|rtt| rtt.median);
         let waited = median.zip(self.base());
-        let waited = waited.map_or(String::new(), |(median, base)| {
-            format!(" Now it adds {}.", time(median.saturating_sub(base)))
+        let waited = waited.map(|(median, base)| median.saturating_sub(base));
+        // Where half of the packets met no queue, the median says nothing of it.
+        let waited = waited.filter(|waited| *waited > 0);
+        let waited = waited.map_or(String::new(), |waited| {
+            format!(" Now it adds {}.", time(waited))
         });
         let room = self.limiter_rate().zip(self.base());
         let room = room.map_or(String::new(), |(limit, base)| {

@@ -83,7 +83,7 @@ fn capture(i: usize, name: &str, diagnosis: &Diagnosis) -> String {
         let left_out = plural(counts.not_kept, "packet", "packets");
         let seconds = compared(&counts);
         notes.push(format!(
-            "only the first {seconds:.3} s are compared: {left_out} left out (--max-packets)"
+            "only the first {seconds:.3} s are compared: {left_out} left out, which `tidegate diagnose --max-packets` compares"
         ));
     }
     if diagnosis.unshared[i] > 0 {
@@ -145,6 +145,7 @@ fn verdict(diagnosis: &Diagnosis) -> String {
     let lost = way.sum(|stream| stream.lost);
     let share = percent(lost as f64 / way.sum(|stream| stream.data_packets).max(1) as f64);
     let drops = format!("{} ({share})", plural(lost, "data packet", "data packets"));
+    let were = was_or_were(lost);
     if let Some(text) = without_loss(way) {
         return text;
     }
@@ -156,7 +157,7 @@ fn verdict(diagnosis: &Diagnosis) -> String {
             "limiter"
         };
         return format!(
-            "From {from} to {to} {drops} were lost; each receiver has a limiter: a {name}{} towards {receiver}.",
+            "From {from} to {to} {drops} {were} lost; each receiver has a limiter: a {name}{} towards {receiver}.",
             limit(fits)
         );
     }
@@ -198,7 +199,7 @@ fn verdict(diagnosis: &Diagnosis) -> String {
             "Packets from {from} to {to} are lost by chance: {drops}, at any rate and delay."
         ),
         Between::Unclear => format!(
-            "From {from} to {to} {drops} were lost; neither a policer nor a queue explains them well."
+            "From {from} to {to} {drops} {were} lost; neither a policer nor a queue explains them well."
         ),
     }
 }
@@ -217,15 +218,20 @@ fn without_loss(way: &Way) -> Option<String> {
         missed => {
             let data = way.sum(|stream| stream.data_packets);
             format!(
-                " {} of {} data packets are in one capture only: are both of the same traffic?",
+                " {} of {} {} in one capture only: are both of the same traffic?",
                 count(missed),
-                count(data)
+                plural(data, "data packet", "data packets"),
+                if missed == 1 { "is" } else { "are" }
             )
         }
     };
     Some(format!(
         "From {from} to {to} no data packet was lost, only {bare} without data: nothing is judged.{missed}"
     ))
+}
+
+fn was_or_were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
 }
 
 /// The rate and the bucket.
@@ -253,11 +259,18 @@ fn elsewhere(way: &Way) -> String {
     let (before, behind) = (sum(|e| e.lost_before), sum(Elsewhere::lost_after));
     match (before, behind) {
         (0, 0) => String::new(),
-        (before, 0) => format!(" {} were lost before {from}.", count(before)),
-        (0, behind) => format!(" {} were lost behind {to}.", count(behind)),
+        (before, 0) => {
+            let were = was_or_were(before);
+            format!(" {} {were} lost before {from}.", count(before))
+        }
+        (0, behind) => {
+            let were = was_or_were(behind);
+            format!(" {} {were} lost behind {to}.", count(behind))
+        }
         (before, behind) => format!(
-            " {} were lost before {from}, {} behind {to}.",
+            " {} {} lost before {from}, {} behind {to}.",
             count(before),
+            was_or_were(before),
             count(behind)
         ),
     }
@@ -326,8 +339,8 @@ fn one_way(way: &Way) -> OneWay {
     line(
         "lost",
         format!(
-            "{} data packets between {from} and {to} ({}){bare}; {} before {from}; {} behind {to}",
-            count(lost),
+            "{} between {from} and {to} ({}){bare}; {} before {from}; {} behind {to}",
+            plural(lost, "data packet", "data packets"),
             percent(lost as f64 / data.max(1) as f64),
             count(sum(|s| s.elsewhere.lost_before)),
             count(sum(|s| s.elsewhere.lost_after())),
@@ -415,14 +428,14 @@ fn changes(way: &Way) -> Vec<String> {
     }
     for (Change { before, after }, packets) in changes.dscp.iter().take(LISTED) {
         lines.push(format!(
-            "DSCP {before} becomes {after} in {} packets",
-            count(*packets)
+            "DSCP {before} becomes {after} in {}",
+            plural(*packets, "packet", "packets")
         ));
     }
     for (Change { before, after }, packets) in changes.ecn.iter().take(LISTED) {
         lines.push(format!(
-            "ECN {before:02b} becomes {after:02b} in {} packets",
-            count(*packets)
+            "ECN {before:02b} becomes {after:02b} in {}",
+            plural(*packets, "packet", "packets")
         ));
     }
     for (what, packets) in [

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_story::account::Keeper;
 use tidegate_trace::detect::DETECTORS;
 use tidegate_trace::pair::{Diagnosis, Gathered};
-use tidegate_trace::read::{Capture, ReadError};
+use tidegate_trace::read::{Capture, ReadError, Reason};
 use tidegate_trace::{Analysis, Options};
 
 use crate::acks::Acks;
@@ -39,10 +39,37 @@ pub enum Reply {
     Bytes(Vec<u8>),
 }
 
+/// A capture that was read.
+struct Known {
+    capture: u32,
+    name: Arc<str>,
+    /// Why it was not read to its end, which its report says.
+    error: Option<ReadError>,
+}
+
+impl Known {
+    /// What is wrong when the capture is read again. What its report said is not said twice, nor what is wrong with its bytes; but
+    /// without the rest of a file that cannot be read any more, what is said of it would be wrong.
+    fn again(&self, read: Result<(), ReadError>) -> Result<(), String> {
+        let Err(error) = read else { return Ok(()) };
+        // Decompressors do not give the same number of bytes before an error each time.
+        let is_known = self.error.as_ref().is_some_and(|known| {
+            known.reason == error.reason && (error.decompressed || known.offset == error.offset)
+        });
+        if is_known || !matches!(error.reason, Reason::Io(_)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: {error}: open it again if it changed",
+            self.name
+        ))
+    }
+}
+
 /// The captures that were read, and the transfer that is shown.
 pub struct Desk<F> {
     files: F,
-    names: Vec<(u32, Arc<str>)>,
+    known: Vec<Known>,
     table: Table,
     picture: Option<Picture>,
     ran: Option<Ran>,
@@ -56,7 +83,7 @@ impl<F: Files> Desk<F> {
     pub fn new(files: F) -> Self {
         Self {
             files,
-            names: Vec::new(),
+            known: Vec::new(),
             table: Table::default(),
             picture: None,
             ran: None,
@@ -152,9 +179,13 @@ impl<F: Files> Desk<F> {
             return None;
         }
         let (capture, name) = (reading.capture, Arc::clone(&reading.name));
-        let (lines, report) = reading.finish();
+        let (lines, report, error) = reading.finish();
         self.table.extend(lines);
-        self.names.push((capture, name));
+        self.known.push(Known {
+            capture,
+            name,
+            error,
+        });
         Some(report.to_string())
     }
 
@@ -172,42 +203,41 @@ impl<F: Files> Desk<F> {
         opened.map_err(|error| format!("{name}: {error}"))
     }
 
-    fn name(&self, capture: u32) -> Result<&Arc<str>, String> {
-        let known = self.names.iter().find(|(number, _)| *number == capture);
-        let (_, name) = known.ok_or("this capture was not read: open it first")?;
-        Ok(name)
+    fn known(&self, capture: u32) -> Result<&Known, String> {
+        let known = self.known.iter().find(|known| known.capture == capture);
+        known.ok_or_else(|| "this capture was not read: open it first".to_owned())
     }
 
     fn compare(&mut self, captures: [u32; 2]) -> Result<Value, String> {
         self.between = None;
         let [a, b] = captures;
-        let names = [Arc::clone(self.name(a)?), Arc::clone(self.name(b)?)];
-        let gather = |capture: u32, name: &str| -> Result<Gathered, String> {
+        let (a, b) = (self.known(a)?, self.known(b)?);
+        let names = [Arc::clone(&a.name), Arc::clone(&b.name)];
+        let gather = |known: &Known| -> Result<Gathered, String> {
             let mut gathered = Gathered::new(between::MOST);
-            let input = self.open(capture, name)?;
-            // What is wrong with the rest of the capture was said when it was read.
-            let _ = Capture::new(input).and_then(|mut capture| {
+            let input = self.open(known.capture, &known.name)?;
+            known.again(Capture::new(input).and_then(|mut capture| {
                 while let Some(frame) = capture.frame()? {
                     gathered.frame(&frame);
                 }
                 Ok(())
-            });
+            }))?;
             Ok(gathered)
         };
-        let diagnosis = Diagnosis::new(gather(a, &names[0])?, gather(b, &names[1])?);
+        let diagnosis = Diagnosis::new(gather(a)?, gather(b)?);
         let (between, told) = between::compare(&names, diagnosis);
         self.between = Some(between);
         Ok(told)
     }
 
     fn explain(&mut self, place: Place) -> Result<Value, String> {
-        let name = self.name(place.capture)?;
+        let known = self.known(place.capture)?;
+        let name = &known.name;
         let mut keeper = Keeper::new(place.flow, Some(place.segment));
         let line = self.table.find(place);
         let mut acks = line.map(|line| Acks::new(line.sender, line.receiver));
         let input = self.open(place.capture, name)?;
-        // What is wrong with the rest of the capture was said when it was read.
-        let _ = keep(input, &mut keeper, acks.as_mut());
+        known.again(keep(input, &mut keeper, acks.as_mut()))?;
         let detector = DETECTORS[0].name;
         let account = keeper.account(name, detector, Some(place.from_client));
         let account = account.map_err(|absent| absent.to_string())?;

@@ -312,15 +312,18 @@ fn draw(counted: Counted<'_>) -> Vec<Panel> {
     let plan = &group.plan;
     let mut throughput = Panel::new("throughput", "Throughput at the IP layer", "bit/s");
     let series = |windows: &[u64]| -> Vec<Point> {
-        let points = windows.iter().enumerate().map(|(window, &bytes)| {
+        let mut points: Vec<Point> = Vec::new();
+        points.extend(windows.iter().enumerate().map(|(window, &bytes)| {
             let time = summary::width(plan, window);
             let at = window as u64 * plan.window;
             (
                 at as f64 / 1e9,
                 Throughput { bytes, time }.bits_per_second(),
             )
-        });
-        points.collect()
+        }));
+        let end = (windows.len() as u64 * plan.window).min(plan.duration);
+        points.extend(points.last().map(|last| (end as f64 / 1e9, last.1)));
+        points
     };
     let mut inks = INKS.iter();
     for (index, flow) in plan.flows.iter().enumerate() {
@@ -416,5 +419,10 @@ mod tests {
         // A bucket of 10 packets is empty in the second round trip, not a window later.
         let begins = points.iter().find(|point| point.1 > 0.0);
         assert!(begins.is_some_and(|(at, _)| *at < 0.1), "{begins:?}");
+        // The last window of throughput is drawn to its end.
+        let throughput = &ran.panels(0)[0].curves[0].points;
+        let (last, before) = (throughput.len() - 1, throughput.len() - 2);
+        assert_eq!(throughput[last], (0.3, throughput[before].1));
+        assert!(throughput[before].0 < 0.3);
     }
 }

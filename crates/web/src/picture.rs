@@ -20,6 +20,9 @@ use crate::panel::Panel;
 
 pub use spread::cumulative;
 
+/// A picture shows at least this time.
+const SHORTEST: Nanos = 1_000;
+
 /// The picture of the transfer that is explained.
 pub struct Picture {
     file: Arc<str>,
@@ -85,9 +88,10 @@ impl Picture {
         picture
     }
 
-    /// How long it took, from the first packet to the last packet or acknowledgement, in seconds.
+    /// How long it took, from the first packet to the last packet or acknowledgement, in seconds. A picture of no length would be
+    /// empty.
     pub fn seconds(&self) -> f64 {
-        self.since(self.end)
+        self.since(self.end).max(SHORTEST as f64 / 1e9)
     }
 
     /// The length of the windows in which throughput is counted, in seconds.

@@ -67,10 +67,10 @@ impl Reading {
         }
     }
 
-    /// The transfers, and a report for the page.
-    pub fn finish(mut self) -> (Vec<Line>, Value) {
+    /// The transfers, a report for the page, and why the capture was not read to its end.
+    pub fn finish(mut self) -> (Vec<Line>, Value, Option<ReadError>) {
         let counters = self.analysis.finish(&mut self.lines);
-        let error = self.error.map(|error| error.to_string());
+        let error = self.error.as_ref().map(ToString::to_string);
         let passed_over = self.frames.map(|frames| frames.passed_over());
         let passed_over = passed_over.unwrap_or_default();
         let problems = remarks::problems(&passed_over, error.as_deref());
@@ -87,7 +87,7 @@ impl Reading {
             "transfers": lines.len(),
             "problems": problems.collect::<Vec<_>>(),
         });
-        (lines, report)
+        (lines, report, self.error)
     }
 }
 

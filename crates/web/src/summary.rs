@@ -18,8 +18,8 @@ pub fn of<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> (Vec<Panel>, Val
     }
     let mut verdicts: Vec<(Cause, u64)> = verdicts.into_iter().collect();
     verdicts.sort_by_key(|(cause, transfers)| (Reverse(*transfers), *cause));
-    let rates = lines.clone().filter(|line| line.cause == Cause::Policer);
-    let rates: Vec<f64> = rates.filter_map(|line| line.rate_bps).collect();
+    let policed = lines.clone().filter(|line| line.cause == Cause::Policer);
+    let rates: Vec<f64> = policed.clone().filter_map(|line| line.rate_bps).collect();
     let clusters = rate_clusters(&rates, COVERED);
     let panels = [losses(lines.clone()), round_trips(lines.clone())];
     let panels: Vec<Panel> = panels
@@ -32,7 +32,7 @@ pub fn of<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> (Vec<Panel>, Val
             .iter()
             .map(|(cause, transfers)| json!({ "cause": cause.name(), "transfers": transfers }))
             .collect::<Vec<_>>(),
-        "policed": rates.len(),
+        "policed": policed.count(),
         "rates": clusters
             .iter()
             .map(|cluster| json!({ "bps": cluster.centre_bps, "transfers": cluster.rates }))
@@ -109,4 +109,42 @@ fn round_trips<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> Panel {
         );
     }
     panel
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{self, Read};
+    use std::path::Path;
+
+    use super::*;
+    use crate::files::Files;
+    use crate::reading::Reading;
+
+    struct Policed;
+
+    impl Files for Policed {
+        fn open(&self, _: u32) -> io::Result<Box<dyn Read + Send>> {
+            let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+            let file = File::open(corpus.join("policed-1500kbit/policed-1500kbit.pcap.xz"))?;
+            Ok(Box::new(file))
+        }
+    }
+
+    #[test]
+    fn policed_transfers_without_a_rate_count() {
+        let input = Policed.open(0).expect("a capture");
+        let mut reading = Reading::new(0, "x".into(), input);
+        while !reading.proceed(&Policed) {}
+        let (mut lines, ..) = reading.finish();
+        let policed = lines.iter_mut().filter(|line| line.cause == Cause::Policer);
+        for line in policed.skip(2) {
+            line.rate_bps = None;
+        }
+        let (_, told) = of(lines.iter());
+        assert_eq!(
+            (&told["policed"], &told["rates"][0]["transfers"]),
+            (&json!(5), &json!(2))
+        );
+    }
 }

@@ -268,17 +268,22 @@ fn each_sentence_of_the_story_has_a_moment_of_the_picture() {
 fn the_window_of_throughput_is_chosen() {
     let mut desk = desk(1);
     let story = explain(&mut desk, 0);
+    let whole = number(&story["seconds"]);
     let sent = |desk: &mut Desk<Corpus>, width: f64| {
         let windows = curve(desk, &story, "throughput", "sent");
+        let (last, before) = (windows[windows.len() - 1], windows[windows.len() - 2]);
+        // The last window ends with the transfer, and is drawn until there.
+        assert_eq!((last.0, last.1), (whole, before.1), "{width} s");
+        assert!(last.0 - before.0 > width.min(whole) * 0.49, "{width} s");
+        let windows = windows.windows(2);
         windows
-            .iter()
-            .map(|(_, bps)| bps * width / 8.0)
+            .map(|pair| pair[0].1 * (pair[1].0 - pair[0].0) / 8.0)
             .sum::<f64>()
     };
     let first = sent(&mut desk, number(&story["window_s"]));
-    for seconds in [0.01, 0.5, 1e6] {
+    for seconds in [0.01, 0.5, whole, whole / 2.0 - 1e-6, 1e6] {
         let chosen = ask(&mut desk, json!({ "ask": "window", "seconds": seconds }));
-        assert_eq!(number(&chosen["window_s"]), seconds);
+        assert!((number(&chosen["window_s"]) - seconds).abs() < 1e-9);
         assert!((sent(&mut desk, seconds) / first - 1.0).abs() < 1e-6);
     }
     let suitable = ask(&mut desk, json!({ "ask": "window" }));

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tidegate_web::Reply;
 
-use super::desks::Desks;
+use super::desks::{self, Desks};
 use super::key;
 
 /// No question is longer.
@@ -47,10 +47,15 @@ async fn captures(State(desks): State<Arc<Desks>>) -> Response {
 
 /// Answers a question of a page. Reading a capture may take minutes, in a thread of its own.
 async fn ask(State(desks): State<Arc<Desks>>, Path(page): Path<u64>, question: String) -> Response {
-    let desk = desks.of(page);
+    let lost = || (StatusCode::GONE, desks::LOST).into_response();
+    let Some(desk) = desks.of(page) else {
+        return lost();
+    };
     let answered = tokio::task::spawn_blocking(move || desk.answer(&question));
     match answered.await {
         Ok(Ok(reply)) => written(reply),
+        // It was stopped.
+        Ok(Err(_)) if desks.is_lost(page) => lost(),
         Ok(Err(why)) => (StatusCode::UNPROCESSABLE_ENTITY, why).into_response(),
         Err(_) => {
             let why = "the engine failed: open the captures again";

@@ -1,5 +1,6 @@
 //! The desks that answer pages: one for each page that is open.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +14,25 @@ use super::key::Key;
 /// Pages that are answered at a time. The one that asked longest ago loses its desk.
 const MOST: usize = 8;
 
+/// Pages that lost their desks and are told so.
+const MOST_LOST: usize = 1000;
+
+/// What a page without its desk is told.
+pub const LOST: &str = "other pages took the place of this one, which `tidegate web` keeps for eight: open the captures again";
+
 /// The desks of pages, by numbers that the pages chose.
 pub struct Desks {
     pub folders: Arc<Folders>,
     pub key: Arc<Key>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
     /// The one that was asked last comes last.
-    open: Mutex<Vec<(u64, Arc<Opened>)>>,
+    desks: Vec<(u64, Arc<Opened>)>,
+    /// Pages whose desk another page got, the latest last.
+    lost: VecDeque<u64>,
 }
 
 /// A desk, and how far it is with what it reads.
@@ -43,25 +57,40 @@ impl Desks {
         }
     }
 
-    /// The desk of a page, which is opened with the first question.
-    pub fn of(&self, page: u64) -> Arc<Opened> {
+    /// The desk of a page, which is opened with the first question; none if another page got it.
+    pub fn of(&self, page: u64) -> Option<Arc<Opened>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = open.iter().position(|(number, _)| *number == page);
+        let Open { desks, lost } = &mut *open;
+        if lost.contains(&page) {
+            return None;
+        }
+        let place = desks.iter().position(|(number, _)| *number == page);
         let desk = match place {
-            Some(place) => open.remove(place).1,
+            Some(place) => desks.remove(place).1,
             None => Arc::new(Opened::new(Arc::clone(&self.folders))),
         };
-        open.push((page, Arc::clone(&desk)));
-        if open.len() > MOST {
-            open.remove(0).1.stop();
+        desks.push((page, Arc::clone(&desk)));
+        if desks.len() > MOST {
+            let (number, desk) = desks.remove(0);
+            desk.stop();
+            lost.push_back(number);
+            if lost.len() > MOST_LOST {
+                lost.pop_front();
+            }
         }
-        desk
+        Some(desk)
+    }
+
+    /// Whether another page got a page's desk.
+    pub fn is_lost(&self, page: u64) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.lost.contains(&page)
     }
 
     /// Ends what a page's desk does, and closes it.
     pub fn close(&self, page: u64) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(number, desk)| {
+        open.desks.retain(|(number, desk)| {
             if *number == page {
                 desk.stop();
             }
@@ -72,7 +101,7 @@ impl Desks {
     /// How many bytes of a capture a page's desk has read.
     pub fn read(&self, page: u64) -> u64 {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let desk = open.iter().find(|(number, _)| *number == page);
+        let desk = open.desks.iter().find(|(number, _)| *number == page);
         desk.map_or(0, |(_, desk)| desk.reading.done.load(Ordering::Relaxed))
     }
 }
@@ -141,5 +170,29 @@ impl Read for Counted {
         let count = self.file.read(buffer)?;
         self.reading.done.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_whose_desk_another_page_got_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folders = Folders::open(&[folder.path().to_owned()]).expect("folders");
+        let key = Arc::new(Key::random().expect("a key"));
+        let desks = Desks::new(folders, &key);
+        let ask = |page: u64| desks.of(page).is_some();
+        assert!((0..MOST as u64).all(ask));
+        // One that left makes room.
+        desks.close(7);
+        assert!(ask(8) && ask(0) && !desks.is_lost(1));
+        // The next one gets the desk of the page that asked longest ago.
+        let evicted = desks.of(1).expect("a desk");
+        assert!([0, 2, 3, 4, 5, 6, 8, 9].into_iter().all(ask));
+        assert!(!ask(1) && desks.is_lost(1));
+        assert!(evicted.answer(r#"{"ask":"columns"}"#).is_err());
+        assert!([0, 2, 8, 9].into_iter().all(ask));
     }
 }

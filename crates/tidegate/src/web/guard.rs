@@ -36,8 +36,17 @@ pub async fn guard(State(port): State<u16>, request: Request, next: Next) -> Res
 }
 
 fn is_ours(headers: &HeaderMap, port: u16) -> bool {
-    let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let is_host = |text: &str| hosts.iter().any(|host| host.eq_ignore_ascii_case(text));
+    let is_host = |text: &str| {
+        let (name, given) = match text.split_once(':') {
+            Some((name, port)) => (name, port),
+            // Browsers leave out the port that HTTP has anyway.
+            None => (text, "80"),
+        };
+        let is_name = ["127.0.0.1", "localhost"]
+            .iter()
+            .any(|host| host.eq_ignore_ascii_case(name));
+        is_name && given == port.to_string()
+    };
     let only = |name: HeaderName| {
         let mut values = headers.get_all(name).iter();
         let first = values.next().map(|value| value.to_str().unwrap_or(""));
@@ -47,4 +56,31 @@ fn is_ours(headers: &HeaderMap, port: u16) -> bool {
     let (origin, one_origin) = only(header::ORIGIN);
     let is_origin = |text: &str| text.strip_prefix("http://").is_some_and(is_host);
     one_host && one_origin && host.is_some_and(is_host) && origin.is_none_or(is_origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(host: &'static str, origin: Option<&'static str>, port: u16) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static(host));
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+        }
+        is_ours(&headers, port)
+    }
+
+    #[test]
+    fn the_port_of_http_may_be_left_out() {
+        assert!(ours("127.0.0.1", None, 80));
+        assert!(ours("localhost:80", Some("http://LOCALHOST"), 80));
+        assert!(ours("localhost:8080", Some("http://127.0.0.1:8080"), 8080));
+        assert!(!ours("localhost", None, 8080));
+        assert!(!ours("localhost:8080", None, 80));
+        assert!(!ours("localhost:", None, 80));
+        assert!(!ours("localhost:080", None, 80));
+        assert!(!ours("other.example", None, 80));
+        assert!(!ours("localhost", Some("http://other.example"), 80));
+    }
 }

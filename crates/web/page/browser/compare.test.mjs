@@ -87,7 +87,8 @@ test("two captures are compared in the words of tidegate diagnose, by keyboard, 
     // All packets from A to B, as the program counts them.
     await page.keyboard.press("m");
     await page.waitForFunction(() => document.querySelector(".said").textContent.includes("selected"));
-    const [, packets, lost] = / (\d+) packets, .* (\d+) lost/.exec(await page.textContent(".said"));
+    const said = (await page.textContent(".said")).replaceAll(",", "");
+    const [, packets, lost] = / (\d+) packets .* (\d+) lost/.exec(said);
     const counted = wanted.find((line) => /^ {2}packets/.test(line));
     assert.equal(lost, /drops (\d+) data packets/.exec(wanted[0])[1]);
     const text = String(await saved(page, ".comparison .picture > p button"));

@@ -158,6 +158,16 @@ test("a pointer shows the values of all curves there, and a drag with Shift meas
     await page.waitForFunction(() => document.querySelector(".said").textContent.includes("selected"));
     const [, count] = /selected: (\d+) packets/.exec(await page.textContent(".said"));
     assert.ok(Number(count) > 100, count);
+    // A drag beyond the panel ends where the panel does.
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await page.keyboard.down("Shift");
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width + 40, box.y + box.height / 2, { steps: 3 });
+    await page.mouse.up();
+    await page.keyboard.up("Shift");
+    await page.waitForFunction(() =>
+      /^5\.[67]\d s selected/.test(document.querySelector(".said").textContent),
+    );
     await page.click("text=Leave the selection");
     await page.waitForFunction(() => !document.querySelector(".said").textContent.includes("selected"));
     await page.click("text=Measure what is shown");

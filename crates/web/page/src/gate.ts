@@ -158,11 +158,15 @@ const EVENTS = 20;
 const FLOWS = 50;
 /** Points of time that are kept: five minutes. */
 const KEPT = 150;
+/** Seconds that are kept, and shown. */
+export const SPAN = (KEPT * INTERVAL_MS) / 1000;
 /** Subscribers that are asked for at a time: the most that the gate lists. Others are found by name. */
 const MOST = 10_000;
 
 /** Whether `tidegate web` forwards to a gate. */
-export const known = serves("gate") && key !== "";
+export const known = serves("gate");
+/** What the page is answered without the key. */
+const NO_KEY = "the key is missing or wrong: open the address that `tidegate web` printed";
 
 export const mayChange = signal(false);
 /** What to do to be allowed to. */
@@ -190,6 +194,11 @@ export class History {
   /** Times in seconds and the rates then, by turns: down, up, and what exceeds of both. */
   readonly points: number[] = [];
   private before: { at: number; down: Counted | null; up: Counted | null } | null = null;
+
+  /** The second in which something was counted last. */
+  get until(): number {
+    return this.before?.at ?? 0;
+  }
 
   get latest(): Rates {
     const [down = 0, up = 0, downExcess = 0, upExcess = 0] = this.points.slice(-4);
@@ -250,6 +259,10 @@ async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> 
   return told;
 }
 
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 const path = (name: string) => `v1/subscribers/${encodeURIComponent(name)}`;
 const seconds = () => performance.now() / 1e3;
 
@@ -299,22 +312,33 @@ function flowed(all: Flow[]): FlowRates[] {
   return rates;
 }
 
-async function look(): Promise<void> {
+/** Takes in how the gate is, unless a later turn has begun meanwhile. */
+async function look(mine: number): Promise<void> {
   const name = chosen.peek();
   const filter = find.peek();
   const query = `v1/subscribers?limit=${MOST}${filter ? `&name=${encodeURIComponent(filter)}` : ""}`;
   const watches = name !== null && status.peek()?.line !== undefined;
+  // The others are shown without one that is unknown.
+  let wrong: string | null = null;
+  const without = (error: unknown) => {
+    wrong = said(error);
+    return null;
+  };
   const [gate, page, one, events, watched] = await Promise.all([
     ask<Status>("v1/status"),
     ask<Page>(query),
-    name === null ? null : ask<Subscriber>(path(name)),
+    name === null ? null : ask<Subscriber>(path(name)).catch(without),
     // A gate of an earlier version has none.
     name === null
       ? []
       : ask<Happened[]>(`v1/events?limit=${EVENTS}&subscriber=${encodeURIComponent(name)}`).catch(() => []),
-    watches ? ask<{ matched: number; flows: Flow[] }>(`${path(name)}/flows?limit=${FLOWS}`) : null,
+    watches
+      ? ask<{ matched: number; flows: Flow[] }>(`${path(name)}/flows?limit=${FLOWS}`).catch(without)
+      : null,
   ]);
+  if (mine !== turn) return;
   const at = seconds();
+  for (const [name, history] of histories) if (history.until < at - SPAN) histories.delete(name);
   total.add(at - gate.age_s, gate.down, gate.up);
   const found = page.subscribers.map((subscriber) => ({
     subscriber,
@@ -327,6 +351,7 @@ async function look(): Promise<void> {
     now.value = at;
     trouble.value = null;
     if (name !== chosen.peek()) return;
+    trouble.value = wrong;
     detail.value = one;
     queues.value = one ? took(one) : [];
     happened.value = events.toReversed();
@@ -343,11 +368,12 @@ async function step(): Promise<void> {
   const mine = turn;
   try {
     const { change, why } = await ask<{ change: boolean; why?: string }>("access");
+    if (mine !== turn) return;
     mayChange.value = change;
     mayNot.value = why ?? "";
-    await look();
+    await look(mine);
   } catch (error) {
-    trouble.value = error instanceof Error ? error.message : String(error);
+    if (mine === turn) trouble.value = said(error);
   }
   if (watching && mine === turn) timer = window.setTimeout(() => void step(), INTERVAL_MS);
 }
@@ -355,12 +381,17 @@ async function step(): Promise<void> {
 /** Looks at the gate until the view is left. */
 export function watch(): () => void {
   if (!known) return () => {};
+  if (key === "") {
+    trouble.value = NO_KEY;
+    return () => {};
+  }
   watching = true;
   total = new History();
   histories = new Map();
   void step();
   return () => {
     watching = false;
+    turn += 1;
     clearTimeout(timer);
   };
 }
@@ -399,7 +430,7 @@ export async function change(name: string, what: Change | "reset"): Promise<stri
     if (what === "reset") await ask(`${path(name)}/set`, "DELETE");
     else await ask(path(name), "PATCH", what);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return said(error);
   }
   again();
   return null;

@@ -18,6 +18,17 @@ function remembered(): string {
 /** What lets this page ask `tidegate web` for captures and for a gate. */
 export const key = remembered();
 
+// Another key was pasted into an open page, as where `tidegate web` was started again.
+addEventListener("hashchange", (event) => {
+  const other = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (other === null) return;
+  if (other === key) remembered();
+  else {
+    event.stopImmediatePropagation();
+    location.reload();
+  }
+});
+
 /** Whether the page comes from a `tidegate web` that has this: `captures` or `gate`. */
 export function serves(what: "captures" | "gate"): boolean {
   const mark = document.querySelector<HTMLMetaElement>("meta[name=tidegate-serves]");

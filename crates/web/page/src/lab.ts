@@ -51,11 +51,18 @@ let wanted: string | undefined;
 /** Loads the examples, and shows the one that the address names. */
 export async function begin(): Promise<void> {
   if (checker) return;
-  checker = new Engine();
-  const found = await checker.ask<Example[]>({ ask: "examples" });
-  for (const { name, text } of found) named.set(name, text);
-  examples.value = found;
-  await show(wanted ?? found[0]?.name ?? "");
+  const engine = new Engine();
+  checker = engine;
+  try {
+    const found = await engine.ask<Example[]>({ ask: "examples" });
+    for (const { name, text } of found) named.set(name, text);
+    examples.value = found;
+    await show(wanted ?? found[0]?.name ?? "");
+  } catch (error) {
+    mistake.value = said(error);
+    engine.end();
+    checker = null;
+  }
 }
 
 /** Shows a scenario: the one of this name, or this text. */
@@ -74,9 +81,11 @@ effect(() => {
 /** Takes a scenario by its name. */
 export async function use(chosen: string): Promise<void> {
   wanted = chosen;
+  const before = text.value;
   const load = SCENARIOS.get(chosen);
   if (load && !named.has(chosen)) named.set(chosen, await load());
-  text.value = named.get(chosen) ?? text.value;
+  // Another one may have been chosen, or written, while its text came.
+  if (wanted === chosen && text.value === before) text.value = named.get(chosen) ?? before;
 }
 
 // The scenario is checked soon after the last change of its text.
@@ -95,7 +104,7 @@ async function check(scenario: string): Promise<void> {
   } catch (error) {
     wrong = said(error);
   }
-  const limits = (await checker?.ask<Limiter[]>({ ask: "limiters", scenario })) ?? [];
+  const limits = (await checker?.ask<Limiter[]>({ ask: "limiters", scenario }).catch(() => [])) ?? [];
   if (text.value !== scenario) return;
   limiters.value = limits;
   checked.value = found;

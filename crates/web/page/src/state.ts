@@ -63,7 +63,17 @@ export const linkedSubscriber = signal(address.subscriber);
 /** The captures that the address names, as long as they are not open. */
 export const awaited = signal(named());
 let next = 0;
+/** Grows when the captures are closed: what was asked for before is not waited for any more. */
+let generation = 0;
 
+/** An engine that failed has lost every capture. */
+function lost(by: Answers, why: string): void {
+  if (engine !== by) return;
+  forget();
+  trouble.value = why;
+}
+
+worker.onFailed = (why) => lost(worker, why);
 worker.onRead = (number, read) => {
   change(number, { read });
   // For measurements; see browser/bench.mjs.
@@ -92,17 +102,34 @@ addEventListener("hashchange", () => {
     linkedSubscriber.value = address.subscriber;
     awaited.value = named();
   });
-  if (view.value !== "analyse") return;
-  if (captures.value.length > 0) void restore();
-  else void refresh();
+  if (view.value === "analyse") void follow();
 });
+
+/** Shows what another address names, and opens what `tidegate web` has of it. */
+async function follow(): Promise<void> {
+  if (captures.value.length > 0) await restore();
+  if (captures.value.length === 0 || awaited.value.length > 0) await refresh();
+}
 
 function change(number: number, what: Partial<Capture>): void {
   captures.value = captures.value.map((one) => (one.number === number ? { ...one, ...what } : one));
 }
 
-function say(error: unknown): void {
-  trouble.value = error instanceof Error ? error.message : String(error);
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Says what went wrong, as long as the captures are open that were when it was begun. */
+function say(error: unknown, begun = generation): void {
+  if (begun === generation) trouble.value = said(error);
+}
+
+/** Lets what was answered be drawn, and asked for, before the engine is busy again. A page that is not seen draws no frames. */
+function drawn(): Promise<void> {
+  return new Promise((done) => {
+    setTimeout(done, 100);
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+  });
 }
 
 /** What a person runs where a capture is too large for this page. */
@@ -127,6 +154,7 @@ function use(wanted: Answers): void {
 export async function open(files: File[]): Promise<void> {
   use(worker);
   trouble.value = null;
+  const begun = generation;
   for (const file of files) {
     const number = next++;
     captures.value = [...captures.value, { number, name: file.name, size: file.size, read: 0 }];
@@ -138,12 +166,16 @@ export async function open(files: File[]): Promise<void> {
     }
     worker.open(number, file);
     await read(number, file.name, file.size);
+    if (begun !== generation) return;
   }
   await restore();
 }
 
 const served = serves("captures") ? new Served() : null;
-if (served) served.onRead = (number, read) => change(number, { read });
+if (served) {
+  served.onRead = (number, read) => change(number, { read });
+  served.onFailed = (why) => lost(served, why);
+}
 
 /** What two captures say together, and which they are. */
 export const comparison = signal<{ of: [number, number]; told: Comparison } | null>(null);
@@ -155,17 +187,20 @@ export const between = signal<{ from: number; to: number }>({ from: 0, to: 1 });
 export async function compare(a: number, b: number, view?: { from: number; to: number }): Promise<void> {
   trouble.value = null;
   comparing.value = true;
+  const begun = generation;
   try {
     const told = await engine.ask<Comparison>({ ask: "compare", captures: [a, b] });
+    if (begun !== generation) return;
     batch(() => {
       between.value = view ?? { from: 0, to: told.seconds };
       comparison.value = { of: [a, b], told };
     });
     write();
   } catch (error) {
-    say(error);
+    say(error, begun);
+  } finally {
+    if (begun === generation) comparing.value = false;
   }
-  comparing.value = false;
 }
 
 export function leaveComparison(): void {
@@ -197,30 +232,42 @@ export async function openListed(wanted: Listed[]): Promise<void> {
   if (!served) return;
   use(served);
   trouble.value = null;
+  const begun = generation;
   for (const { number, name, bytes } of wanted) {
     if (captures.value.some((one) => one.number === number)) continue;
     captures.value = [...captures.value, { number, name, size: bytes, read: 0 }];
     await read(number, name, bytes);
+    if (begun !== generation) return;
   }
   await restore();
 }
 
+/** Reads a capture into the table. */
 async function read(number: number, name: string, size: number): Promise<void> {
+  const mine = generation;
+  if (captures.value.length > 1) await drawn();
+  if (mine !== generation) return;
   const begun = performance.now();
   try {
     const report = await engine.ask<ReadReport>({ ask: "read", capture: number, name });
     // For measurements; see browser/bench.mjs.
     performance.measure("read", { start: begun });
+    if (mine !== generation) return;
     change(number, { report, read: size });
     await arrange({});
   } catch (error) {
-    change(number, { error: error instanceof Error ? error.message : String(error) });
+    if (mine === generation) change(number, { error: said(error) });
   }
 }
 
 /** Ends the reading, and closes every capture. */
 export function close(): void {
   engine.restart("stopped");
+  forget();
+}
+
+function forget(): void {
+  generation += 1;
   batch(() => {
     captures.value = [];
     arranged.value = null;
@@ -228,6 +275,7 @@ export function close(): void {
     story.value = null;
     comparison.value = null;
     explaining.value = null;
+    comparing.value = false;
     trouble.value = null;
     edition.value += 1;
   });
@@ -238,18 +286,19 @@ export function close(): void {
 export async function arrange(what: Partial<Arrangement>): Promise<void> {
   const wanted = { ...arrangement.value, ...what };
   arrangement.value = wanted;
+  const begun = generation;
   try {
     if (columns.value.length === 0) columns.value = await engine.ask<Column[]>({ ask: "columns" });
     const found = await engine.ask<Arranged>({ ask: "arrange", ...wanted });
     // A later arrangement may have been asked for meanwhile.
-    if (arrangement.value !== wanted) return;
+    if (arrangement.value !== wanted || begun !== generation) return;
     batch(() => {
       arranged.value = found;
       edition.value += 1;
     });
     write();
   } catch (error) {
-    say(error);
+    say(error, begun);
   }
 }
 
@@ -270,6 +319,7 @@ export async function explain(where: Place, view?: { from: number; to: number })
     place.value = where;
     explaining.value = where;
   });
+  const begun = generation;
   try {
     const told = await engine.ask<Story>({ ask: "explain", capture, flow, segment, from_client });
     if (place.value !== where) return;
@@ -278,6 +328,7 @@ export async function explain(where: Place, view?: { from: number; to: number })
       ask: "window",
       seconds: chosen ? seconds : null,
     });
+    if (place.value !== where) return;
     batch(() => {
       throughputWindow.value = { seconds: counted.window_s, chosen };
       led.value = null;
@@ -286,9 +337,12 @@ export async function explain(where: Place, view?: { from: number; to: number })
     });
     write();
   } catch (error) {
-    say(error);
+    // The story that is shown would be another transfer's.
+    if (place.value === where) leave();
+    say(error, begun);
+  } finally {
+    if (explaining.value === where) explaining.value = null;
   }
-  if (explaining.value === where) explaining.value = null;
 }
 
 export function leave(): void {
@@ -329,20 +383,22 @@ export function lead(moment: Moment): void {
 
 /** Counts throughput in windows of this length, or of one that suits the transfer. */
 export async function countIn(seconds: number | null): Promise<void> {
+  const begun = generation;
   try {
     const counted = await engine.ask<{ window_s: number }>({ ask: "window", seconds });
     throughputWindow.value = { seconds: counted.window_s, chosen: seconds !== null };
     write();
   } catch (error) {
-    say(error);
+    say(error, begun);
   }
 }
 
 async function saveTable(name: string, request: Request): Promise<void> {
+  const begun = generation;
   try {
     save(name, new Blob([await engine.text(request)], { type: "text/csv" }));
   } catch (error) {
-    say(error);
+    say(error, begun);
   }
 }
 
@@ -368,6 +424,8 @@ async function restore(): Promise<void> {
     };
     if (sort) wanted.sort = sort;
     if (cause) wanted.cause = cause;
+    // A person may choose otherwise before the next capture is open.
+    for (const field of ["sort", "descending", "find", "cause", "all"] as const) delete address[field];
     await arrange(wanted);
   }
   const known = (name?: string) => captures.value.find((one) => one.report && one.name === name);
@@ -376,8 +434,11 @@ async function restore(): Promise<void> {
   const { flow, segment, side, from, to, window } = address;
   const view = from !== undefined && to !== undefined && from < to ? { from, to } : undefined;
   const both = address.capture !== undefined;
-  if (first && second && !comparison.value) {
-    await compare(first.number, second.number, both ? undefined : view);
+  if (first && second) {
+    const [a, b] = comparison.value?.of ?? [];
+    if (a !== first.number || b !== second.number)
+      await compare(first.number, second.number, both ? undefined : view);
+    else if (view && !both) lookBetween(view.from, view.to);
     if (!both) arrived();
   }
   if (!capture || flow === undefined || segment === undefined) return;

@@ -41,8 +41,12 @@ export function plural(count: number, one: string): string {
 
 /** Names for ticks of an axis, all in the unit of the greatest. */
 export function ticks(values: number[], unit: string): string[] {
-  if (unit === "%") return values.map((v) => `${Number(v.toPrecision(6))} %`);
   const most = Math.max(...values.map(Math.abs), 0);
+  // Enough digits to tell a tick from the next one, also where a person has zoomed in.
+  const step = Math.min(...values.slice(1).map((v, i) => Math.abs(v - (values[i] ?? v))));
+  const digits = step > 0 && Number.isFinite(step) ? 3 + Math.ceil(Math.log10(most / step)) : 0;
+  const told = (v: number) => Number(v.toPrecision(Math.min(Math.max(digits, 6), 15)));
+  if (unit === "%") return values.map((v) => `${told(v)} %`);
   const units: [number, string][] =
     unit === "s"
       ? [
@@ -58,7 +62,7 @@ export function ticks(values: number[], unit: string): string[] {
           [1, unit],
         ];
   const [scale, name] = units.find(([scale]) => most >= scale) ?? units[units.length - 1] ?? [1, unit];
-  return values.map((v) => `${Number((v / scale).toPrecision(6))} ${name}`);
+  return values.map((v) => `${told(v / scale)} ${name}`);
 }
 
 /** A place on an axis from left to right, in words. */

@@ -79,6 +79,13 @@ test("axes have round values", () => {
   expect(rounds(0, 0, 5)).toEqual([]);
   expect(ticks([0, 0.5, 1.5], "s")).toEqual(["0 s", "0.5 s", "1.5 s"]);
   expect(ticks([0, 1000, 2500], "B")).toEqual(["0 kB", "1 kB", "2.5 kB"]);
+  // Neighbours have different names however close they are.
+  expect(ticks([12.3456785, 12.345679, 12.3456795], "s")).toEqual([
+    "12.3456785 s",
+    "12.345679 s",
+    "12.3456795 s",
+  ]);
+  expect(ticks([1_234_567_250, 1_234_567_500], "B")).toEqual(["1.23456725 GB", "1.2345675 GB"]);
 });
 
 test("values have a unit", () => {

@@ -134,28 +134,30 @@ impl Picture {
     /// Throughput, which counts what was sent, and goodput, which counts what was acknowledged, in windows of equal length.
     pub(super) fn throughput(&self) -> Panel {
         let width = self.window.max(1);
-        let count = self.end.saturating_sub(self.start) / width + 1;
-        let mut windows = vec![(0u64, 0u64); count.min(MOST_WINDOWS + 1) as usize];
-        let place = |at: Nanos| (at.saturating_sub(self.start) / width) as usize;
+        let whole = self.end.saturating_sub(self.start);
+        // The last window ends with the transfer. It lasts at least half as long as the others: in less, a packet is a peak.
+        let count = ((whole + width / 2) / width).clamp(1, MOST_WINDOWS + 1) as usize;
+        let mut windows = vec![(0u64, 0u64); count];
+        let place = |at: Nanos| ((at.saturating_sub(self.start) / width) as usize).min(count - 1);
         for sent in &self.sent {
-            if let Some(window) = windows.get_mut(place(sent.at)) {
-                window.0 += u64::from(sent.len);
-            }
+            windows[place(sent.at)].0 += u64::from(sent.len);
         }
         let mut before = self.origin;
         for (at, end) in acknowledgements(&self.sent) {
-            if let Some(window) = windows.get_mut(place(at)) {
-                window.1 += end.saturating_sub(before);
-            }
+            windows[place(at)].1 += end.saturating_sub(before);
             before = before.max(end);
         }
-        let bps = |bytes: u64| bytes as f64 * 8e9 / width as f64;
         let points = |value: fn(&(u64, u64)) -> u64| {
-            let points: Vec<Point> = windows
-                .iter()
-                .enumerate()
-                .map(|(i, window)| ((i as u64 * width) as f64 / 1e9, bps(value(window))))
+            let windows = windows.iter().enumerate();
+            let mut points: Vec<Point> = windows
+                .map(|(i, window)| {
+                    let begin = i as u64 * width;
+                    let end = if i + 1 == count { whole } else { begin + width };
+                    let seconds = (end - begin).max(super::SHORTEST) as f64 / 1e9;
+                    (begin as f64 / 1e9, value(window) as f64 * 8.0 / seconds)
+                })
                 .collect();
+            points.extend(points.last().map(|last| (self.seconds(), last.1)));
             points
         };
         let mut panel = Panel::new("throughput", "Throughput and goodput", "bit/s");

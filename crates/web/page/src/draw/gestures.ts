@@ -51,6 +51,7 @@ export function listen(element: HTMLElement, area: Area): void {
     const box = element.getBoundingClientRect();
     return (event.clientX - box.left) / Math.max(box.width, 1);
   };
+  const within = (at: number) => Math.min(Math.max(at, 0), 1);
   const apply = ({ from, to }: Range) => area.look(from, to);
   const time = (at: number) => {
     const { from, to } = area.range();
@@ -80,7 +81,8 @@ export function listen(element: HTMLElement, area: Area): void {
     if (before === undefined) return;
     const now = share(event);
     if (selecting !== null) {
-      const [one, other] = [time(selecting), time(now)];
+      // Beyond the panel there is no time.
+      const [one, other] = [time(within(selecting)), time(within(now))];
       area.select({ from: Math.min(one, other), to: Math.max(one, other) });
       return;
     }

@@ -22,6 +22,12 @@ const HEIGHT = 180;
 /** Pixels beside the pointer in which a mark counts as pointed at. */
 const NEAR = 4;
 
+/** Pixels between ticks: enough for the digits that tell a tick from the next one. */
+function room(from: number, to: number): number {
+  const digits = Math.log10(Math.max(Math.abs(from), Math.abs(to)) / ((to - from) / 10));
+  return Math.max(50, 36 + 7 * Math.ceil(digits));
+}
+
 export class PanelPlot {
   readonly plot: uPlot;
   curves: Curves;
@@ -56,8 +62,9 @@ export class PanelPlot {
       values: (_, splits) => names(splits),
     });
     const across: uPlot.Axis = { ...axis((splits) => places(splits, info.axis)), size: 28 };
-    // Powers of ten have whole logarithms.
+    // Powers of ten have whole logarithms. Other names grow as a person zooms in.
     if (info.axis?.log) across.incrs = [1, 2, 5];
+    else across.space = (_plot, _axis, from, to) => room(from, to);
     if (info.axis) {
       across.label = info.axis.title;
       across.labelFont = FONT;

@@ -2,7 +2,8 @@ import program from "../../wasm/tidegate_web_bg.wasm?url";
 import type { Live, Request } from "./types";
 import type { FromWorker, ToWorker } from "./worker";
 
-const NOT_STARTED = "the engine could not be started";
+const NOT_STARTED = "the engine could not be started: load the page again";
+const FAILED = "the engine failed and was started again: open the captures again";
 
 interface Waiting {
   resolve: (reply: never) => void;
@@ -13,6 +14,8 @@ interface Waiting {
 export interface Answers {
   /** Called with how many bytes of a capture were read. */
   onRead: (capture: number, bytes: number) => void;
+  /** Called with a sentence when the engine failed: it has begun again, and every capture is forgotten. */
+  onFailed: (why: string) => void;
   /** An answer in JSON. */
   ask<T>(request: Request): Promise<T>;
   /** An answer in numbers. */
@@ -34,7 +37,10 @@ export class Engine implements Answers {
   private worker: Worker;
   private next = 0;
   private readonly waiting = new Map<number, Waiting>();
+  /** Why it answers nothing any more. */
+  private ended: string | null = null;
   onRead: Answers["onRead"] = () => {};
+  onFailed: Answers["onFailed"] = () => {};
   /** Called with the share of a simulation that is done. */
   onProgress: (share: number) => void = () => {};
   /** Called with what a simulation has counted while it runs. */
@@ -45,6 +51,7 @@ export class Engine implements Answers {
   }
 
   private start(): Worker {
+    this.ended = null;
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.receive(data);
     worker.onerror = (event) => this.fail(event.message || NOT_STARTED);
@@ -73,13 +80,17 @@ export class Engine implements Answers {
     this.waiting.delete(data.id);
     if ("error" in data) {
       waiting?.reject(new Error(data.error));
-      if (data.fatal) this.restart("the engine failed and was started again: open the captures again");
+      if (data.fatal) {
+        this.restart(FAILED);
+        this.onFailed(FAILED);
+      }
       return;
     }
     waiting?.resolve(data.reply as never);
   }
 
   private fail(why: string): void {
+    this.ended = why;
     for (const { reject } of this.waiting.values()) reject(new Error(why));
     this.waiting.clear();
   }
@@ -105,6 +116,7 @@ export class Engine implements Answers {
 
   private send<T>(request: Request): Promise<T> {
     const id = this.next++;
+    if (this.ended !== null) return Promise.reject(new Error(this.ended));
     return new Promise<T>((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (reply: never) => void, reject });
       this.post({ id, request });

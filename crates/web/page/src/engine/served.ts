@@ -12,6 +12,9 @@ export interface Listed {
 
 const authorized = { Authorization: `Bearer ${key}` };
 
+/** Another page has the place of this one, or its desk failed: what it read is forgotten. */
+const LOST = [410, 500];
+
 async function checked(answer: Response): Promise<Response> {
   if (!answer.ok) throw new Error((await answer.text()).trim() || `tidegate web answered ${answer.status}`);
   return answer;
@@ -24,8 +27,16 @@ export async function list(): Promise<Listed[]> {
 
 export class Served implements Answers {
   onRead: Answers["onRead"] = () => {};
+  onFailed: Answers["onFailed"] = () => {};
   private desk = this.another();
   private stopping = new AbortController();
+
+  constructor() {
+    // A page that is only put aside may come back, and asks on then.
+    window.addEventListener("pagehide", ({ persisted }) => {
+      if (!persisted) this.leave();
+    });
+  }
 
   /** Each page has a desk, by a number that no other page has. */
   private another(): string {
@@ -48,7 +59,13 @@ export class Served implements Answers {
     };
     void watch();
     try {
-      return await checked(await fetch(desk, question));
+      const reply = await fetch(desk, question);
+      if (LOST.includes(reply.status) && desk === this.desk) {
+        const why = (await reply.clone().text()).trim();
+        this.restart(why);
+        this.onFailed(why);
+      }
+      return await checked(reply);
     } finally {
       answered = true;
     }
@@ -69,7 +86,13 @@ export class Served implements Answers {
   restart(why: string): void {
     this.stopping.abort(new Error(why));
     this.stopping = new AbortController();
-    void fetch(this.desk, { method: "DELETE", headers: authorized }).catch(() => {});
+    this.leave();
     this.desk = this.another();
+  }
+
+  /** Gives the desk back. */
+  private leave(): void {
+    const question = { method: "DELETE", headers: authorized, keepalive: true };
+    void fetch(this.desk, question).catch(() => {});
   }
 }

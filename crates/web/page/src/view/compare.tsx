@@ -14,7 +14,7 @@ import {
   lookBetween,
   saveBetween,
 } from "../state";
-import { time, value } from "../units";
+import { plural, time, value } from "../units";
 import { Keys, MEASURES, MOVES } from "./keys";
 import { Panel } from "./panel";
 import { SaidLine, Selection, useSaid } from "./said";
@@ -80,7 +80,7 @@ function words(packet: Crossing): string {
 function measured(part: Range, found: Crossed): string {
   const transit =
     found.transit_median_s === null ? "" : `, median transit time ${time(found.transit_median_s)}`;
-  return `${time(part.to - part.from)} selected: ${found.packets} packets, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost} lost between the places${transit}`;
+  return `${time(part.to - part.from)} selected: ${plural(found.packets, "packet")}, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost.toLocaleString("en")} lost between the places${transit}`;
 }
 
 const numbers = (panel: string, view: View) => engine.numbers({ ask: "between-panel", panel, view });

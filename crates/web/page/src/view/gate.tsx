@@ -20,6 +20,7 @@ import {
   now,
   type Pair,
   queues,
+  SPAN,
   type Subscriber,
   search,
   status,
@@ -37,8 +38,8 @@ import { Panel } from "./panel";
 
 /** Subscribers in the table: more are found by name. */
 const SHOWN = 50;
-/** Seconds that a picture shows: at least and at most. */
-const [LEAST, SPAN] = [60, 300];
+/** Seconds that a picture shows at least. */
+const LEAST = 60;
 
 /** In the order of a history's rates. */
 const CURVES: [string, string, string][] = [
@@ -74,7 +75,6 @@ function Rate({ info, history }: { info: PanelInfo; history: () => History }) {
       info={info}
       range={range}
       whole={SPAN}
-      look={() => {}}
       numbers={() => Promise.resolve(packed(history()))}
       hover={() => {}}
       select={() => {}}
@@ -369,14 +369,14 @@ export function Gate() {
     <div class="gate">
       {trouble.value && (
         <p class="problem" role="alert">
-          {trouble.value}
+          <Coded text={trouble.value} />
         </p>
       )}
       <Facts />
       {status.value && <Rate info={TOTAL} history={() => total} />}
       <Nodes />
       {status.value && <Heaviest />}
-      {chosen.value !== null && <One name={chosen.value} />}
+      {status.value && chosen.value !== null && <One name={chosen.value} />}
     </div>
   );
 }

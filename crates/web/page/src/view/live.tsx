@@ -26,7 +26,6 @@ function LivePanel({ info, seconds }: { info: PanelInfo; seconds: number }) {
       info={own}
       range={range}
       whole={seconds}
-      look={() => {}}
       numbers={numbers}
       hover={() => {}}
       select={() => {}}

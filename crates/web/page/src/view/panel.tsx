@@ -58,7 +58,8 @@ interface PanelProps {
   info: PanelInfo;
   /** The part that is shown, which all panels share. */
   range: ReadonlySignal<Range>;
-  look: (from: number, to: number) => void;
+  /** Moves it; absent where a person cannot. */
+  look?: (from: number, to: number) => void;
   whole: number;
   numbers: (panel: string, view: View) => Promise<Float64Array>;
   hover: (seconds: number | null) => void;
@@ -104,7 +105,7 @@ export function Panel(props: PanelProps) {
     );
     watcher.observe(element);
     if (!axis) {
-      listen(plot.plot.over, { range: () => range.peek(), whole: () => whole, look, select });
+      if (look) listen(plot.plot.over, { range: () => range.peek(), whole: () => whole, look, select });
       plot.plot.over.addEventListener("pointerenter", () => plot.setOver(true));
       // A finger that is lifted stays where it was: its values are shown then.
       plot.plot.over.addEventListener("pointerleave", (event) => {

@@ -4,7 +4,7 @@ import { keyed } from "../draw/gestures";
 import type { Range } from "../draw/panel";
 import type { Measured, Packet, Story, View } from "../engine/types";
 import { countIn, engine, led, look, range, savePackets, throughputWindow } from "../state";
-import { time, value } from "../units";
+import { plural, time, value } from "../units";
 import { Keys, MEASURES, MOVES } from "./keys";
 import { Panel } from "./panel";
 import { SaidLine, Selection, useSaid } from "./said";
@@ -17,7 +17,7 @@ function words(packet: Packet): string {
 
 function measured(part: Range, found: Measured): string {
   const rtt = found.rtt_median_s === null ? "" : `, median RTT ${time(found.rtt_median_s)}`;
-  return `${time(part.to - part.from)} selected: ${found.packets} packets, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost} lost, ${found.retransmissions} retransmissions${rtt}`;
+  return `${time(part.to - part.from)} selected: ${plural(found.packets, "packet")}, ${value(found.bytes, "B")}, ${value(found.bps, "bit/s")} of payload, ${found.lost.toLocaleString("en")} lost, ${plural(found.retransmissions, "retransmission")}${rtt}`;
 }
 
 const numbers = (panel: string, view: View) => engine.numbers({ ask: "panel", panel, view });

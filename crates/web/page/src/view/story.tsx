@@ -1,6 +1,6 @@
 import type { Moment, Story } from "../engine/types";
 import { lead, leave } from "../state";
-import { value } from "../units";
+import { plural, value } from "../units";
 import { Coded } from "./coded";
 
 interface Item {
@@ -61,7 +61,7 @@ export function StoryView({ story }: { story: Story }) {
     ["Goodput", value(transfer.goodput_bps, "bit/s")],
     [
       "Packets",
-      `${transfer.data_packets}, ${transfer.lost_packets} lost, ${transfer.retransmitted_packets} retransmissions`,
+      `${transfer.data_packets.toLocaleString("en")}, ${transfer.lost_packets.toLocaleString("en")} lost, ${plural(transfer.retransmitted_packets, "retransmission")}`,
     ],
     [
       "Round trip",

@@ -63,7 +63,6 @@ export function SummaryView() {
                 key={`${shown.edition} ${info.key}`}
                 info={info}
                 range={range}
-                look={() => {}}
                 whole={1}
                 numbers={numbers}
                 hover={() => {}}

@@ -1,0 +1,280 @@
+// What a page does where something comes between: captures are closed while they are read, a file changes, an engine fails, another address is pasted.
+import assert from "node:assert/strict";
+import { appendFileSync, copyFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+import { explain, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
+
+const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
+const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
+const folder = temporary("interrupted");
+const listed = ["policed.pcap.xz", "shaped.pcap.xz"].map((name) => join(folder, name));
+
+const stage = staged(() => {
+  for (const [i, path] of [POLICED, SHAPED].entries()) copyFileSync(path, listed[i]);
+  return [folder];
+});
+
+/** The page with the key that the printed address has. */
+const onPage = (work) => {
+  const [address, key] = stage.server.address.split("#");
+  return withPage({ ...stage, server: { ...stage.server, address } }, { hash: `#${key}` }, work);
+};
+
+/** A page that may complain, on which this ran before its own scripts. */
+async function onAny(hash, before, work) {
+  const context = await stage.browser.newContext({ viewport: { width: 1440, height: 1000 } });
+  try {
+    const page = await context.newPage();
+    await page.addInitScript(before);
+    await page.goto(stage.server.address.split("#")[0] + hash);
+    await work(page);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Holds back questions of this kind to `tidegate web`, until `release`. */
+const hold = (page, ask) =>
+  page.evaluate((ask) => {
+    globalThis.asks ??= globalThis.fetch;
+    globalThis.held = 0;
+    const free = new Promise((release) => {
+      globalThis.release = release;
+    });
+    globalThis.fetch = async (path, options) => {
+      if (options?.body?.includes(`"ask":"${ask}"`)) {
+        globalThis.held += 1;
+        const aborted = new Promise((_, fail) =>
+          options.signal.addEventListener("abort", () => fail(options.signal.reason)),
+        );
+        await Promise.race([free, aborted]);
+      }
+      return globalThis.asks(path, options);
+    };
+  }, ask);
+
+const held = (page) => page.waitForFunction(() => globalThis.held === 1);
+
+/** Lets held questions go, and gives the page time to do something wrong. */
+async function release(page) {
+  await page.evaluate(() => globalThis.release());
+  await page.waitForTimeout(1000);
+}
+
+const opened = (page) => page.$$eval(".captures li b", (all) => all.map((one) => one.textContent));
+
+test("captures that were asked for are not opened after all were closed", async () => {
+  await onPage(async (page) => {
+    await page.waitForSelector(".folders tbody tr");
+    await hold(page, "read");
+    await page.click("text=Open these");
+    await held(page);
+    await page.click("text=Close all");
+    await release(page);
+    assert.deepEqual(await opened(page), []);
+    // Nor beside those that a person drops.
+    await hold(page, "read");
+    await page.click("text=Open these");
+    await held(page);
+    await open(page, SHAPED);
+    await release(page);
+    assert.deepEqual(await opened(page), ["shaped-1500kbit.pcap.xz"]);
+    assert.equal(await page.locator(".problem").count(), 0);
+  });
+});
+
+test("a transfer that is left while its packets are read leaves nothing behind", async () => {
+  await onPage(async (page) => {
+    await page.click(`.folders button:has-text("policed")`);
+    await explain(page, 0);
+    await hold(page, "explain");
+    await page.locator(".lines .row").nth(1).click();
+    await held(page);
+    await page.waitForSelector(".late");
+    await page.click(".story button:text-is('Close')");
+    await release(page);
+    assert.equal(await page.locator(".late").count(), 0);
+    await hold(page, "explain");
+    await page.locator(".lines .row").nth(1).click();
+    await held(page);
+    await page.click("text=Close all");
+    await release(page);
+    assert.equal(await page.locator(".trouble, .late").count(), 0);
+  });
+});
+
+test("an address that is pasted opens what is listed, and compares what it names", async () => {
+  await onPage(async (page) => {
+    await page.click(`.folders button:has-text("policed")`);
+    await page.waitForSelector(".captures[aria-busy=false]");
+    for (const [first, second] of [listed, listed.toReversed()]) {
+      await page.evaluate(
+        (fields) => {
+          location.hash = new URLSearchParams(fields).toString();
+        },
+        { first, second },
+      );
+      await page.waitForFunction(
+        (first) => document.querySelector(".comparison li")?.textContent.startsWith(`A  ${first}`),
+        first,
+      );
+    }
+    assert.equal(await page.locator(".awaited").count(), 0);
+  });
+});
+
+test("a filter of the address holds until a person takes it away", async () => {
+  await onAny("#find=policer", "", async (page) => {
+    const find = ".table input[type=search]";
+    await open(page, POLICED);
+    await page.waitForSelector(find);
+    assert.equal(await page.inputValue(find), "policer");
+    await page.fill(find, "");
+    await open(page, SHAPED);
+    await page.waitForTimeout(500);
+    assert.equal(await page.inputValue(find), "");
+  });
+});
+
+test("a key that is pasted into an open page is used", async () => {
+  await onAny("", "", async (page) => {
+    await page.waitForSelector(".trouble");
+    assert.match(await page.textContent(".trouble"), /the key is missing or wrong/);
+    await page.evaluate((hash) => {
+      location.hash = hash;
+    }, stage.server.address.split("#")[1]);
+    await page.waitForSelector(".folders tbody tr");
+    assert.equal(await page.locator(".trouble").count(), 0);
+    assert.equal(new URL(page.url()).hash, "");
+  });
+});
+
+test("a page keeps its captures while another one is loaded again, and says when it lost them", async () => {
+  const hash = `#${stage.server.address.split("#")[1]}`;
+  const rows = ".lines .row";
+  await onAny(hash, "", async (page) => {
+    await page.click(`.folders button:has-text("policed")`);
+    await page.waitForSelector(rows);
+    const other = `#${new URLSearchParams({ capture: listed[1] })}&${hash.slice(1)}`;
+    await onAny(other, "", async (other) => {
+      for (let i = 0; i < 9; i++) {
+        await other.waitForSelector(rows);
+        await other.goto("about:blank");
+        await other.goBack();
+      }
+    });
+    await explain(page, 0);
+    const [address, key] = stage.server.address.split("#key=");
+    for (let desk = 0; desk < 8; desk++) {
+      await fetch(`${address}api/desks/${desk}`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${key}` },
+        body: '{"ask":"columns"}',
+      });
+    }
+    await page.locator(rows).nth(1).click();
+    await page.waitForSelector(".trouble");
+    assert.match(await page.textContent(".trouble"), /open the captures again/);
+    assert.deepEqual(await opened(page), []);
+    await page.click(`.folders button:has-text("policed")`);
+    await explain(page, 1);
+  });
+});
+
+test("a capture that changed since it was read is named, not explained in part", async () => {
+  const path = join(folder, "grows.pcap.xz");
+  copyFileSync(POLICED, path);
+  await onPage(async (page) => {
+    await open(page, path);
+    await page.waitForSelector(".lines .row");
+    appendFileSync(path, "more");
+    await page.locator(".lines .row").first().click();
+    await page.waitForSelector(".trouble");
+    const said = await page.textContent(".trouble");
+    assert.match(said, /grows\.pcap\.xz: .*the browser cannot read the file.*open it again/);
+    assert.equal(await page.locator(".story").count(), 0);
+  });
+});
+
+/** Keeps the page's workers, and what they are asked. */
+const WATCH = `
+  globalThis.workers = [];
+  globalThis.asked = [];
+  globalThis.Worker = class extends Worker {
+    constructor(...options) {
+      super(...options);
+      workers.push(this);
+    }
+    postMessage(message, ...rest) {
+      if (message.request) asked.push(message.request.ask);
+      super.postMessage(message, ...rest);
+    }
+  };
+`;
+
+test("an engine that failed is told of, with what to do", async () => {
+  await onAny("", WATCH, async (page) => {
+    await open(page, POLICED);
+    await page.waitForSelector(".lines .row");
+    // As where the engine runs out of memory.
+    await page.evaluate(() => {
+      const data = { id: -1, error: "RuntimeError: unreachable", fatal: true };
+      globalThis.workers[0].onmessage({ data });
+    });
+    await page.waitForSelector(".trouble");
+    assert.match(await page.textContent(".trouble"), /the engine failed .* open the captures again/);
+    assert.deepEqual(await opened(page), []);
+    await open(page, POLICED);
+    await explain(page, 0);
+    assert.equal(await page.locator(".trouble").count(), 0);
+  });
+});
+
+test("the transfers of a capture are shown before the next one is read", async () => {
+  await onAny("", WATCH, async (page) => {
+    await open(page, [POLICED, SHAPED]);
+    const asked = await page.evaluate(() => globalThis.asked);
+    const lines = asked.indexOf("lines");
+    assert.ok(lines >= 0 && lines < asked.lastIndexOf("read"), asked.join());
+  });
+});
+
+test("an engine that cannot start is told of wherever it is asked", async () => {
+  const none = "WebAssembly.compileStreaming = WebAssembly.compile = () => Promise.reject(new Error('no'));";
+  const said = /the engine could not be started/;
+  await onAny("", none, async (page) => {
+    await page.waitForSelector("header");
+    await page.waitForTimeout(500);
+    await page.setInputFiles("input[type=file]", POLICED);
+    await page.waitForSelector(".captures .problem");
+    assert.match(await page.textContent(".captures .problem"), said);
+    await page.click(".views button:has-text('Lab')");
+    await page.waitForSelector(".scenario .problem");
+    assert.match(await page.textContent(".scenario .problem"), said);
+  });
+});
+
+test("a study's scenario that comes late does not replace what was chosen since", async () => {
+  await onAny("#view=lab", "", async (page) => {
+    await page.waitForSelector("button.primary:not([disabled])");
+    let go;
+    const free = new Promise((release) => {
+      go = release;
+    });
+    let asked = 0;
+    await page.route("**/assets/*.js", async (route) => {
+      asked += 1;
+      await free;
+      await route.continue();
+    });
+    await page.selectOption(".scenario select", "bcpqp-figure4/scenario");
+    await page.selectOption(".scenario select", "capture");
+    const text = await page.inputValue("textarea");
+    go();
+    await page.waitForTimeout(500);
+    assert.equal(asked, 1);
+    assert.equal(await page.inputValue("textarea"), text);
+    assert.equal(await page.inputValue(".scenario select"), "capture");
+  });
+});
