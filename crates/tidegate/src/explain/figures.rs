@@ -85,6 +85,10 @@ pub(super) fn write(out: &mut impl Write, account: &Account, kept: &Kept) -> io:
     for (number, what) in [
         (tally.unseen_bytes, "B are missing from the capture"),
         (tally.duplicates, "packets are in the capture twice"),
+        (
+            tally.strays,
+            "packets are far ahead of all others, damaged or forged, and left out",
+        ),
         (tally.probes, "keepalives or window probes"),
     ] {
         if number > 0 {

@@ -78,6 +78,7 @@ impl Totals {
         tally.ip_bytes += more.ip_bytes;
         tally.link_bytes += more.link_bytes;
         tally.duplicates += more.duplicates;
+        tally.strays += more.strays;
         tally.probes += more.probes;
         tally.unseen_bytes += more.unseen_bytes;
         tally.idle = tally.idle.saturating_add(more.idle);

@@ -170,6 +170,8 @@ pub struct Tally {
     pub link_bytes: u64,
     /// Packets that the capture holds twice.
     pub duplicates: u64,
+    /// Packets more than a megabyte ahead of their stream that no other packet confirms: damaged or forged ones. They are left out.
+    pub strays: u64,
     /// Keepalives and zero-window probes.
     pub probes: u64,
     /// Bytes that were acknowledged or followed by later ones, but that the capture missed.

@@ -1,5 +1,7 @@
 //! One active flow.
 
+mod stray;
+
 use std::collections::VecDeque;
 
 use super::directions::Directions;
@@ -17,6 +19,7 @@ use crate::annotate::{
 };
 use crate::read::Nanos;
 use crate::wire::{Endpoint, Flags, Packet, Timestamps};
+use stray::Strays;
 
 /// Segments that wait for their last acknowledgements; a flow with more has lost its reverse path.
 const MAX_WAITING: usize = 64;
@@ -42,6 +45,7 @@ pub(super) struct Flow {
     /// Sequence number of each side's SYN.
     syn: [Option<u32>; 2],
     recent: [Recent; 2],
+    strays: Strays,
     /// Timestamps on their way to each side.
     echoes: [Echoes; 2],
     /// The least round-trip time from end to end.
@@ -88,6 +92,7 @@ impl Flow {
             scales: [None; 2],
             syn: [None; 2],
             recent: Default::default(),
+            strays: Strays::default(),
             echoes: Default::default(),
             round_trip: None,
             mss: [0; 2],
@@ -145,26 +150,20 @@ impl Flow {
         let totals: usize = self.totals.iter().flatten().map(|side| side.kept()).sum();
         let echoes: usize = self.echoes.iter().map(Echoes::len).sum();
         let recent: usize = self.recent.iter().map(Recent::kept).sum();
-        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals + recent
+        let strays = self.strays.kept();
+        echoes / 4 + senders + self.segments.len() * SEGMENT_WEIGHT + totals + recent + strays
     }
 
-    /// Takes the flow's next packet.
+    /// Takes a packet of a side.
     #[inline]
-    pub fn packet(
+    fn take(
         &mut self,
         packet: &Packet,
+        side: usize,
         settings: &Settings,
         measurer: &mut Measurer,
         sink: &mut impl FlowSink,
     ) {
-        self.last = self.last.max(packet.at);
-        let side = self.side(packet);
-        if self.recent[side].is_copy(packet) {
-            if let Some(segment) = self.segments.back_mut() {
-                segment.sides[side].tally.duplicates += 1;
-            }
-            return;
-        }
         if self.directions.learn(side, packet.outbound) {
             self.update_vantage();
         }
@@ -190,16 +189,22 @@ impl Flow {
         if self.divide(packet, side, position, payload, settings) {
             self.finish_settled(measurer, sink);
         }
-        let echo = self.echo(packet, side);
+        let resets = packet.flags.has(Flags::RST);
+        let other = &self.senders[1 - side];
+        let acknowledges = !resets && self.strays.acknowledges(packet, side, other);
+        let echo = match acknowledges {
+            true => self.echo(packet, side),
+            false => Brief::NONE,
+        };
         self.send(packet, side, position, payload, echo);
-        if packet.flags.has(Flags::RST) {
+        if resets {
             self.closed = true;
             return;
         }
         if packet.flags.has(Flags::FIN) {
             self.senders[side].finish(position + u64::from(packet.payload));
         }
-        if packet.flags.has(Flags::ACK) {
+        if acknowledges {
             self.acknowledge(packet, 1 - side, settings);
         }
         self.closed |= self
@@ -278,15 +283,12 @@ impl Flow {
         }
     }
 
-    /// Takes a packet's timestamps: how long after the one that it echoes it comes.
+    /// Takes an acknowledgement's timestamps: how long after the one that it echoes it comes.
     #[inline]
     fn echo(&mut self, packet: &Packet, side: usize) -> Brief {
         let Some(Timestamps { value, echo }) = packet.options.timestamps else {
             return Brief::NONE;
         };
-        if !packet.flags.has(Flags::ACK) {
-            return Brief::NONE;
-        }
         let other = &self.senders[1 - side];
         let ack = other.position(packet.ack);
         let window = announced_window(packet, self.scales[side], self.scales[1 - side]);
@@ -555,6 +557,8 @@ impl Flow {
         measurer: &mut Measurer,
         sink: &mut impl FlowSink,
     ) {
+        self.forget_stray(CLIENT);
+        self.forget_stray(SERVER);
         if let Some(segment) = self.segments.back_mut() {
             for (side, sender) in segment.sides.iter_mut().zip(&mut self.senders) {
                 side.tally.idle = std::mem::take(&mut sender.idle);

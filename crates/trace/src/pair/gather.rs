@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::record::Record;
 use crate::flow::{Counters, Recent, SegmentSize, Span};
 use crate::read::Frame;
-use crate::wire::{Endpoint, Flags, decode};
+use crate::wire::{Endpoint, Flags, Packet, decode};
 
 /// Packets that are kept of a capture; what comes later is counted only. With its comparison
 /// a packet takes about 140 bytes.
@@ -32,6 +32,8 @@ pub(crate) struct Stream {
     /// The other direction.
     pub reverse: Option<u32>,
     pub syn: Option<Syn>,
+    /// The sequence number of the first packet.
+    first: u32,
     pub packets: u64,
     /// Whether its packets carry timestamps.
     pub timestamps: bool,
@@ -135,7 +137,7 @@ impl Gathered {
             window_scale: packet.options.window_scale,
             timestamps: packet.options.timestamps.is_some(),
         });
-        let number = self.stream(packet.src, packet.dst, syn);
+        let number = self.stream(&packet, syn);
         let reverse = self.streams[number as usize].reverse;
         let other = reverse.map_or_else(SegmentSize::default, |reverse| {
             self.streams[reverse as usize].size
@@ -161,13 +163,16 @@ impl Gathered {
     }
 
     /// The stream from one endpoint to another. A SYN with another number begins a new one.
-    fn stream(&mut self, src: Endpoint, dst: Endpoint, syn: Option<Syn>) -> u32 {
+    fn stream(&mut self, packet: &Packet, syn: Option<Syn>) -> u32 {
+        let (src, dst) = (packet.src, packet.dst);
         let known = self.current.get(&(src, dst)).copied();
         let known = known.filter(|&number| {
-            let before = self.streams[number as usize].syn;
-            match (before, syn) {
+            let stream = &self.streams[number as usize];
+            match (stream.syn, syn) {
                 (Some(before), Some(syn)) => before.seq == syn.seq,
-                _ => true,
+                // The SYN may come behind the first data. Otherwise the stream is of a connection that began before the capture.
+                (None, Some(syn)) => syn.seq.wrapping_add(1) == stream.first,
+                (_, None) => true,
             }
         });
         if let Some(number) = known {
@@ -185,6 +190,7 @@ impl Gathered {
             dst,
             reverse,
             syn: None,
+            first: packet.seq,
             packets: 0,
             timestamps: false,
             full: 0,

@@ -62,7 +62,7 @@ impl Passage {
 pub struct Elsewhere {
     /// Data packets that repeat bytes which the first place had seen.
     pub retransmitted: u64,
-    /// Of these, those whose bytes had passed both places.
+    /// Of these, those that passed both places although their bytes had passed before.
     pub repeated_in_vain: u64,
     /// Reports of the receiver that bytes arrived twice.
     pub arrived_twice: u64,
@@ -83,6 +83,16 @@ impl Elsewhere {
 /// Reordered packets come within this time, where no timestamp tells when they were sent.
 const REORDERING: Nanos = 3_000_000;
 
+/// Bytes that are not acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    end: i64,
+    /// The passage of their last transmission.
+    number: usize,
+    /// An earlier one had passed, or been acknowledged: what comes back may tell of that one.
+    passed_before: bool,
+}
+
 /// Follows a stream at its first place, merged with the acknowledgements that come back.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
@@ -90,8 +100,8 @@ pub(crate) struct Walk {
     /// Stream positions behind the last byte sent, and of the first that is not acknowledged.
     end: i64,
     acked: i64,
-    /// The last transmission of bytes that are not acknowledged: start → (end, passage).
-    open: BTreeMap<i64, (i64, usize)>,
+    /// The last transmission of bytes that are not acknowledged, by their start.
+    open: BTreeMap<i64, Open>,
     /// Bytes that were skipped: start → (end, when, the TSval of the packet behind).
     holes: BTreeMap<i64, (i64, Nanos, u32)>,
     pub elsewhere: Elsewhere,
@@ -116,22 +126,31 @@ impl Walk {
         if end == start || is_probe {
             return (self.end - self.acked).max(0) as u32;
         }
+        let mut passed_before = false;
         if start < self.end && start >= self.acked {
-            self.repeats(record, start, end, passages);
+            passed_before = self.repeats(record, start, end, passages);
         } else if start < self.acked {
             self.elsewhere.retransmitted += 1;
-            self.elsewhere.repeated_in_vain += 1;
+            passed_before = true;
         } else if start > self.end {
             let hole = (start, record.at, record.tsval);
             self.holes.insert(self.end, hole);
         }
+        // One that was lost on its way says nothing of what is behind the second place.
+        let in_vain = passed_before && passages[number].transit().is_some();
+        self.elsewhere.repeated_in_vain += u64::from(in_vain);
         self.end = self.end.max(end);
-        self.open.insert(start, (end, number));
+        let open = Open {
+            end,
+            number,
+            passed_before,
+        };
+        self.open.insert(start, open);
         (self.end - self.acked).max(0) as u32
     }
 
-    /// Bytes from below the end: again, or for the first time.
-    fn repeats(&mut self, record: &Record, start: i64, end: i64, passages: &[Passage]) {
+    /// Bytes from below the end: again, or for the first time. Whether some had passed both places before.
+    fn repeats(&mut self, record: &Record, start: i64, end: i64, passages: &[Passage]) -> bool {
         let hole = self.holes.range(..=start).next_back();
         if let Some((&from, &(to, since, tsval))) = hole
             && start < to
@@ -152,24 +171,24 @@ impl Walk {
             } else {
                 self.elsewhere.lost_before += 1;
             }
-            return;
+            return false;
         }
         let mut passed = false;
         let mut overlaps = Vec::new();
         let before = self.open.range(..start).next_back();
         overlaps.extend(
             before
-                .filter(|(_, (to, _))| *to > start)
+                .filter(|(_, before)| before.end > start)
                 .map(|(&from, _)| from),
         );
         overlaps.extend(self.open.range(start..end).map(|(&from, _)| from));
         for from in overlaps {
-            if let Some((_, number)) = self.open.remove(&from) {
-                passed |= passages[number].transit().is_some();
+            if let Some(before) = self.open.remove(&from) {
+                passed |= before.passed_before || passages[before.number].transit().is_some();
             }
         }
         self.elsewhere.retransmitted += 1;
-        self.elsewhere.repeated_in_vain += u64::from(passed);
+        passed
     }
 
     /// An acknowledgement comes back. What it acknowledges and was not seen at the second place had
@@ -185,12 +204,12 @@ impl Walk {
         }
         self.acked = acked;
         while let Some(entry) = self.open.first_entry() {
-            if entry.get().0 > acked {
+            if entry.get().end > acked {
                 break;
             }
-            let (_, number) = entry.remove();
-            let passage = &mut passages[number];
-            if passage.fate == Fate::Lost {
+            let open = entry.remove();
+            let passage = &mut passages[open.number];
+            if passage.fate == Fate::Lost && !open.passed_before {
                 passage.fate = Fate::Missed;
             }
         }

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::{Between, Change, Diagnosis, Fate, Gathered, Order, StreamReport};
+use super::{Between, Change, Diagnosis, Elsewhere, Fate, Gathered, Order, StreamReport};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::testing::{MS, START, client, server};
-use crate::wire::{Flags, Sacks};
+use crate::wire::{Flags, Sacks, Timestamps};
 use crate::write::{Ends, TcpFrame};
 
 /// What B's clock is ahead.
@@ -159,6 +159,63 @@ fn what_was_sent_again_in_vain_was_lost_behind_or_not_at_all() {
     let stream = both.data();
     assert_eq!((stream.lost, stream.elsewhere.retransmitted), (0, 2));
     assert_eq!(stream.elsewhere.lost_after(), 1);
+}
+
+#[test]
+fn a_repetition_in_vain_that_is_lost_on_its_way_is_a_loss_between() {
+    // Before the acknowledgement of what arrived is heard, and after.
+    for again in [4, 24] {
+        let mut both = Both::new();
+        for n in 0..50u32 {
+            let at = Nanos::from(n) * 50 * MS;
+            let [first, second] = [0, again].map(|later| TcpFrame {
+                timestamps: Some(Timestamps {
+                    value: 1 + 50 * n + later as u32,
+                    echo: 1,
+                }),
+                ..nth(n)
+            });
+            both.passes(at, &first);
+            if again < 21 {
+                both.at_a(at + again * MS, &second);
+            }
+            both.ack(at + 21 * MS, 1 + (n + 1) * LEN);
+            if again > 21 {
+                both.at_a(at + again * MS, &second);
+            }
+        }
+        // Both captures go on behind the last loss.
+        both.passes(3_000 * MS, &nth(50));
+        let stream = both.data();
+        assert_eq!((stream.lost, stream.missed), (50, 0), "{stream:?}");
+        assert_eq!(stream.elsewhere.retransmitted, 50);
+        assert_eq!(stream.elsewhere.lost_after(), 0, "{stream:?}");
+    }
+}
+
+#[test]
+fn ports_that_are_used_again_are_another_connection() {
+    let mut both = Both::new();
+    for n in 0..10 {
+        both.passes(Nanos::from(n) * MS, &nth(1_000_000 + n));
+    }
+    let syn = TcpFrame {
+        seq: 0,
+        flags: Flags::SYN | Flags::ACK,
+        payload: 0,
+        ..nth(0)
+    };
+    both.passes(100 * MS, &syn);
+    for n in 0..10 {
+        both.passes((101 + Nanos::from(n)) * MS, &nth(n));
+    }
+    let found = both.diagnose();
+    let streams = &found.ways[0].streams;
+    assert_eq!(streams.len(), 2);
+    for stream in streams {
+        assert_eq!(stream.elsewhere, Elsewhere::default());
+        assert_eq!(stream.lost, 0);
+    }
 }
 
 #[test]

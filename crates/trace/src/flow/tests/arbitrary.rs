@@ -119,8 +119,13 @@ proptest! {
         let bytes: u32 = packets.iter().map(|packet| packet.payload).sum();
         let all = || found.transfers.iter().flat_map(|kept| &kept.sent);
         let captured = || all().filter(|sent| !sent.marks.has(Marks::NOT_CAPTURED));
-        prop_assert_eq!(captured().count(), data);
-        prop_assert_eq!(captured().map(|sent| sent.len).sum::<u32>(), bytes);
+        if unit < 1 << 20 {
+            prop_assert_eq!(captured().count(), data);
+            prop_assert_eq!(captured().map(|sent| sent.len).sum::<u32>(), bytes);
+        } else {
+            // Some are far ahead, and nothing confirms them.
+            prop_assert!(captured().count() <= data);
+        }
         let lost = all().all(|sent| !sent.marks.has(Marks::NOT_CAPTURED) || sent.lost());
         prop_assert!(lost, "what was never captured was lost");
         for kept in &found.transfers {

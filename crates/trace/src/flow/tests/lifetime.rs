@@ -1,5 +1,6 @@
 //! Where flows begin and end, and that memory is bounded.
 
+use crate::annotate::Marks;
 use crate::flow::{Ended, Settings};
 use crate::testing::*;
 use crate::wire::Flags;
@@ -134,12 +135,44 @@ fn ports_reused_without_a_syn_after_the_close() {
 
 #[test]
 fn a_far_jump_of_an_open_connection_is_a_hole_in_the_capture() {
-    let mut talk = Talk::begun();
-    talk.full(5 * MS, 0);
-    talk.send(20 * MS, 1 << 29, MSS);
-    let found = talk.end();
-    assert_eq!(found.flows.len(), 1);
-    assert_eq!(found.response().tally.unseen_bytes, (1 << 29) - 1000);
+    // The next packet, or an acknowledgement, tells that it is no stray one.
+    let next = |talk: &mut Talk| talk.send(21 * MS, (1 << 29) + MSS, MSS);
+    let acked = |talk: &mut Talk| talk.ack(21 * MS, (1 << 29) + MSS);
+    for (confirm, packets) in [(&next as &dyn Fn(&mut Talk), 3), (&acked, 2)] {
+        let mut talk = Talk::begun();
+        talk.full(5 * MS, 0);
+        talk.send(20 * MS, 1 << 29, MSS);
+        confirm(&mut talk);
+        let found = talk.end();
+        assert_eq!(found.flows.len(), 1);
+        let response = found.response();
+        assert_eq!(response.tally.unseen_bytes, (1 << 29) - 1000);
+        assert_eq!(response.sent.len(), packets);
+        assert_eq!(response.sent[1].at, START + 20 * MS);
+        assert_eq!(response.tally.strays, 0);
+    }
+}
+
+#[test]
+fn a_stray_packet_does_not_move_its_stream() {
+    for distance in [1 << 23, 1_500_000_000u32] {
+        let mut talk = Talk::begun();
+        talk.full(5 * MS, 0);
+        talk.send(6 * MS, distance, MSS);
+        // Nor an acknowledgement of what was never sent.
+        talk.ack(7 * MS, distance / 2);
+        for n in 1..5 {
+            talk.full((7 + u64::from(n)) * MS, n);
+            talk.ack((8 + u64::from(n)) * MS, nth(n + 1));
+        }
+        let found = talk.end();
+        let response = found.response();
+        assert_eq!(response.offsets(), [0, 1000, 2000, 3000, 4000]);
+        assert_eq!(response.marked(Marks::RETRANSMISSION), []);
+        assert_eq!(response.metrics.delivered_bytes, 5000);
+        let tally = response.tally;
+        assert_eq!((tally.strays, tally.unseen_bytes), (1, 0));
+    }
 }
 
 #[test]

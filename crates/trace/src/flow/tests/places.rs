@@ -225,7 +225,7 @@ fn at_the_receiver_bytes_that_were_acknowledged_selectively_count_once() {
         if selectively > 0 {
             let first = talk.isn[1].wrapping_add(1);
             let [from, to] = [2, selectively].map(|n| first.wrapping_add(n * SHORT));
-            ack.sacks = Sacks::new([from..to]);
+            ack.sacks = Sacks::new(std::iter::once(from..to));
         }
         talk.put(at + MS / 10, ack);
         at += 45 * MS;
