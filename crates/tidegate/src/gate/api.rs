@@ -395,7 +395,7 @@ async fn set(
     }
     let done = detail(api, move |api| {
         if reset_usage {
-            api.keeper.reset(&api.gate, &name)?;
+            api.keeper.reset(&api.gate, &api.events, &name)?;
             tracing::info!(subscriber = name, by, "usage reset");
             api.events
                 .add(&by, "reset usage", json!({ "subscriber": name }));

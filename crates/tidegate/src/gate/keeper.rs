@@ -14,6 +14,7 @@ use tidegate_gate::reading::Reading;
 use tidegate_gate::usage::Usage;
 use tidegate_table::csv;
 
+use super::events::Events;
 use super::view::{SubscriberJson, UsageJson};
 
 #[cfg(test)]
@@ -168,14 +169,19 @@ impl Keeper {
         self.lock().usage.learn(volumes);
     }
 
-    /// Begins a subscriber's volume at 0, and counts from now on.
+    /// Begins a subscriber's volume at 0, and counts from now on. Writes the changes of plans meanwhile to the events.
     ///
     /// # Errors
     /// If volumes are not counted, or the subscriber has none yet.
-    pub fn reset(&self, gate: &SharedGate, name: &str) -> Result<(), ControlError> {
+    pub fn reset(
+        &self,
+        gate: &SharedGate,
+        events: &Events,
+        name: &str,
+    ) -> Result<(), ControlError> {
         self.check_counts()?;
         // What passed before now is not counted later.
-        self.tick(gate);
+        events.turned(&self.tick(gate));
         let mut counted = self.lock();
         let stamp = chrono::Utc::now().timestamp_millis() as u64;
         if !counted.usage.reset(name, stamp) {
@@ -184,7 +190,7 @@ impl Keeper {
         }
         self.write(&mut counted);
         drop(counted);
-        self.tick(gate);
+        events.turned(&self.tick(gate));
         Ok(())
     }
 

@@ -224,6 +224,7 @@ fn row(
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
     // The share of the limit. Subscribers without a limit have none.
     let share = |direction, bits: f64| match subscriber.limits[direction].rate {
+        _ if subscriber.suspended => "off".into(),
         Some(limit) if limit > 0 => format!("{:.0}%", 100.0 * bits / limit as f64),
         _ => "-".into(),
     };
@@ -271,7 +272,9 @@ fn row(
         })),
         right(load.map_or("…".into(), magic)),
     ]);
-    let style = if rates.down + rates.up + rates.excess > 0.0 {
+    let style = if subscriber.suspended {
+        Style::new().red()
+    } else if rates.down + rates.up + rates.excess > 0.0 {
         Style::new()
     } else {
         Style::new().dim()

@@ -65,6 +65,23 @@ fn letters(model: &mut Model, text: &str) {
 }
 
 #[test]
+fn marks_suspended_subscribers() {
+    let mut roster = testing::roster(2);
+    roster.subscribers[0].suspended = true;
+    let mut model = Model::new(SortTop::Name, String::new());
+    let start = Instant::now();
+    model.update(Arc::new(reading(&Arc::new(roster), start, 1, |_| 0)));
+    let text = screen(&mut model, 80, 12);
+    let line = |name| {
+        text.lines()
+            .find(|line| line.contains(name))
+            .expect("shown")
+    };
+    assert!(line("s000000").contains(" off "), "{text}");
+    assert!(!line("s000001").contains(" off "), "{text}");
+}
+
+#[test]
 fn shows_rates_flows_and_magic_of_the_heaviest() {
     let mut model = model(1000);
     let text = screen(&mut model, 80, 12);
