@@ -3,7 +3,8 @@
 //! IOS: `police [cir] BPS [[bc] BYTES [[be] BYTES]] [pir BPS [be BYTES]] [conform-action …]`. Rates are bits per
 //! second with k, m and g as powers of ten and decimal points; bursts are bytes. (Cisco IOS Release 15.1(3)MR Command
 //! Reference, `police (policy map)`.) IOS XR: `police rate VALUE [bps|kbps|mbps|gbps] [burst VALUE
-//! [bytes|kbytes|mbytes|gbytes|ms|us]]`. (Cisco IOS XR Modular QoS Command Reference, `police rate`.)
+//! [bytes|kbytes|mbytes|gbytes|ms|us]]`, and `queue-limit VALUE` with the same units or packets of 256 bytes. (Cisco IOS
+//! XR Modular QoS Command Reference, `police rate` and `queue-limit`.)
 
 use tidegate_limiter::Rate;
 
@@ -13,6 +14,10 @@ use crate::setting::{ETHERNET, FULL};
 
 /// The shaper's queue where `queue-limit` does not say it: 83 packets, as the article's ISR 4000 had it.
 const QUEUE: u64 = 83;
+/// What IOS XR counts for a packet of `queue-limit`.
+const PACKET_OF_XR: u64 = 256;
+/// Units of a rate in IOS XR.
+const RATES: [(&str, f64); 4] = [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
 /// Actions on packets that take them out of the limit.
 const PASSING: [&str; 12] = [
     "transmit",
@@ -45,9 +50,7 @@ struct Police {
 
 pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let police = words[at];
-    if at > 0 && words[at - 1].is(&["no"]) {
-        return Err(police.mistake("`no police` removes a limit: there is none to advise on"));
-    }
+    refuse_no(words, at)?;
     let mut cursor = Cursor::new(words, at + 1);
     let mut said = Police {
         spelled: cursor.take(&["rate"]),
@@ -58,6 +61,18 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
     sizes(&mut said, &mut cursor)?;
     actions(&mut said, &mut cursor, police.line)?;
     reading(police, &said)
+}
+
+/// Refuses a line that removes a limit.
+fn refuse_no(words: &[Word<'_>], at: usize) -> Result<(), Mistake> {
+    let word = words[at];
+    match at > 0 && words[at - 1].is(&["no"]) {
+        true => Err(word.mistake(format!(
+            "`no {}` removes a limit: there is none to advise on",
+            word.text
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The bursts and the peak rate, in the order in which IOS has them.
@@ -146,8 +161,15 @@ fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
              --burst of the limit behind it",
         )
     };
+    let mut violating = said.violating;
+    // Cisco gives `drop` as the default (Catalyst 3750 Metro Command Reference, `police cir`; IOS XR, `police rate`).
+    if said.exceeding_passes && violating.is_none() && (said.peak.is_some() || said.spelled) {
+        violating = Some(false);
+        assumed
+            .push("The line has no `violate-action`: `drop` is assumed, the default.".to_owned());
+    }
     // Without `violate-action` there is one bucket, and `be` has no effect. With it, packets beyond `bc` use `be`.
-    let (rate, burst) = match (said.exceeding_passes, said.violating, said.peak) {
+    let (rate, burst) = match (said.exceeding_passes, violating, said.peak) {
         (true, Some(false), Some(peak)) => {
             let note = "Packets between the committed and the peak rate pass, so the limit is the peak rate.";
             assumed.push(note.to_owned());
@@ -190,6 +212,7 @@ fn default(vendor: Vendor, rate: u64) -> Option<u64> {
 
 pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let shape = words[at];
+    refuse_no(words, at)?;
     let mut cursor = Cursor::new(words, at + 1);
     let kind = cursor.value(shape, "average 10m")?;
     if kind.is(&["peak"]) {
@@ -197,53 +220,97 @@ pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
             .mistake("`shape peak` sends more than its rate: only `shape average` is understood"));
     }
     let rate = rate(kind, &mut cursor)?;
+    let mut vendor = match words.get(at + 3).and_then(|unit| scale(*unit, &RATES)) {
+        Some(_) => Vendor::IosXr,
+        None => Vendor::Ios,
+    };
+    // Up to the next class.
     let later = &words[at..];
+    let ends = later[1..]
+        .iter()
+        .position(|word| word.is(&["class", "policy-map", "shape", "police"]));
+    let later = &later[..ends.map_or(later.len(), |end| end + 1)];
     let limit = later.iter().position(|word| word.is(&["queue-limit"]));
     let mut assumed =
         vec!["The shaper has one queue for all flows, and sends packets evenly.".to_owned()];
     let queue = match limit {
         Some(place) => {
             let mut cursor = Cursor::new(later, place + 1);
-            queue_limit(later[place], &mut cursor)?
+            Some(queue_limit(later[place], &mut cursor, rate, &mut vendor)?)
         }
+        // 100 ms of the rate on CRS, 10 ms on NCS 540, others elsewhere.
+        None if vendor == Vendor::IosXr => None,
         None => {
             assumed.push(format!(
                 "The text has no `queue-limit`. {QUEUE} packets were the default of an ISR 4000; the default differs \
                  between devices."
             ));
-            QUEUE * FULL
+            Some(QUEUE * FULL)
         }
     };
     Ok(Reading {
-        vendor: Vendor::Ios,
+        vendor,
         rate: Rate::from_bits_per_second(rate),
-        limit: Limit::Shaper {
-            queue: Some(queue),
-            burst: FULL,
-        },
+        limit: Limit::Shaper { queue, burst: FULL },
         overhead: ETHERNET,
         line: shape.line,
         assumed,
     })
 }
 
-/// `queue-limit 200 [packets|bytes]`, in bytes of full packets.
-fn queue_limit(word: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
+/// `queue-limit 200 [packets|bytes|…]`, in bytes. A time is one at the shaper's rate.
+fn queue_limit(
+    word: Word<'_>,
+    cursor: &mut Cursor<'_>,
+    rate: u64,
+    vendor: &mut Vendor,
+) -> Result<u64, Mistake> {
     let value = cursor.value(word, "200 packets")?;
-    let number = split(value.text).filter(|(_, unit)| unit.is_empty());
-    let number = number.and_then(|(number, _)| whole(number));
-    let Some(number) = number.filter(|&number| number > 0) else {
+    let number = split(value.text).filter(|(number, unit)| *number > 0.0 && unit.is_empty());
+    let Some((number, _)) = number else {
         return Err(value.mistake(format!("`{}` is not a number of packets", value.text)));
     };
-    if cursor.take(&["bytes"]) {
-        return Ok(number);
+    let unit = cursor.peek().filter(|unit| unit.line == value.line);
+    if unit.is_some_and(|unit| unit.is(&["kbytes", "mbytes", "gbytes"])) {
+        *vendor = Vendor::IosXr;
     }
-    if let Some(unit) = cursor.peek().filter(|word| word.is(&["ms", "us"])) {
-        return Err(
-            unit.mistake("a queue limit in time is not understood: give it in packets or bytes")
-        );
-    }
-    Ok(number.saturating_mul(FULL))
+    let packet = match vendor {
+        Vendor::IosXr => PACKET_OF_XR,
+        _ => FULL,
+    } as f64;
+    let scale = match unit {
+        None => packet,
+        Some(unit) if unit.is(&["packets"]) => packet,
+        Some(unit) => scale(unit, &sizes_at(rate)).ok_or_else(|| {
+            unit.mistake(format!(
+                "`{}` is not a unit of `queue-limit` that is understood: write packets, bytes, kbytes, mbytes, gbytes, \
+                 ms or us",
+                unit.text
+            ))
+        })?,
+    };
+    whole(number * scale)
+        .filter(|&bytes| bytes > 0)
+        .ok_or_else(|| value.mistake("this queue is out of range"))
+}
+
+/// What a unit counts.
+fn scale(unit: Word<'_>, units: &[(&str, f64)]) -> Option<f64> {
+    let unit = units.iter().find(|(name, _)| unit.is(&[name]));
+    unit.map(|(_, scale)| *scale)
+}
+
+/// Units of a size in IOS XR, in bytes at a rate in bit/s.
+fn sizes_at(rate: u64) -> [(&'static str, f64); 6] {
+    let bytes_per_second = rate as f64 / 8.0;
+    [
+        ("bytes", 1.0),
+        ("kbytes", 1e3),
+        ("mbytes", 1e6),
+        ("gbytes", 1e9),
+        ("ms", bytes_per_second / 1e3),
+        ("us", bytes_per_second / 1e6),
+    ]
 }
 
 /// A rate in bit/s: digits, a decimal point, k, m or g, and in IOS XR a unit as a word.
@@ -263,10 +330,13 @@ fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
     let (number, suffix) = split(word.text).ok_or_else(wrong)?;
     let scale = match suffix.to_ascii_lowercase().as_str() {
         "" => match cursor.peek() {
-            Some(unit) if unit.is(&["bps"]) => 1.0,
-            Some(unit) if unit.is(&["kbps"]) => 1e3,
-            Some(unit) if unit.is(&["mbps"]) => 1e6,
-            Some(unit) if unit.is(&["gbps"]) => 1e9,
+            Some(unit) if scale(unit, &RATES).is_some() => scale(unit, &RATES).unwrap_or(1.0),
+            Some(unit) if unit.is(&["k", "m", "g"]) => {
+                return Err(word.mistake(format!(
+                    "the unit of a rate is in the same word: write `{}{}`",
+                    word.text, unit.text
+                )));
+            }
             Some(unit) if unit.is(&["pps", "cps"]) => {
                 return Err(unit.mistake(format!(
                     "a limit in `{}` counts packets or cells, not bytes: give --rate and --burst",
@@ -301,22 +371,16 @@ fn size(of: Word<'_>, cursor: &mut Cursor<'_>, rate: u64) -> Result<u64, Mistake
         "m" => 1e6,
         "g" => 1e9,
         "" => {
-            let bytes_per_second = rate as f64 / 8.0;
-            let units: [(&str, f64); 6] = [
-                ("bytes", 1.0),
-                ("kbytes", 1e3),
-                ("mbytes", 1e6),
-                ("gbytes", 1e9),
-                ("ms", bytes_per_second / 1e3),
-                ("us", bytes_per_second / 1e6),
-            ];
-            let unit = units.iter().find(|(name, _)| cursor.take(&[name]));
+            let unit = cursor.peek().and_then(|unit| scale(unit, &sizes_at(rate)));
+            if unit.is_some() {
+                cursor.next();
+            }
             if let Some(word) = cursor.peek().filter(|word| word.is(&["packets", "cells"])) {
                 return Err(
                     word.mistake("a burst in packets or cells is not understood: write bytes")
                 );
             }
-            unit.map_or(1.0, |(_, scale)| *scale)
+            unit.unwrap_or(1.0)
         }
         _ => return Err(wrong()),
     };

@@ -13,8 +13,19 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let first = words[at];
     let (mut rate, mut burst) = (None, None);
     let mut then = None;
-    let mut cursor = Cursor::new(words, at);
+    let lines = lines_of(words, at);
+    let mut cursor = match &lines {
+        Some(lines) => Cursor::new(lines, 0),
+        None => Cursor::new(words, at),
+    };
+    // Blocks that are open, beyond those around the first word: this policer's, and `if-exceeding` in it.
+    let mut depth = 0;
     while let Some(word) = cursor.next() {
+        match word.text {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
         if word.is(&["bandwidth-percent"]) {
             return Err(word.mistake(
                 "`bandwidth-percent` depends on the port's speed: write `bandwidth-limit` in bit/s, or give --rate",
@@ -23,10 +34,14 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         // The next policer of a configuration.
         let again = (word.is(&["bandwidth-limit"]) && rate.is_some())
             || (word.is(&["burst-size-limit"]) && burst.is_some());
-        if again || word.is(&["policer"]) && rate.is_some() && burst.is_some() {
+        let next = lines.is_none() && word.is(&["policer"]) && rate.is_some() && burst.is_some();
+        if again || next || depth < -1 {
             break;
         }
-        if word.is(&["bandwidth-limit"]) {
+        if word.is(&["policer"]) {
+            // Its name, which may be any word.
+            cursor.next();
+        } else if word.is(&["bandwidth-limit"]) {
             rate = Some(quantity(word, &mut cursor, "10m", "bits per second")?);
         } else if word.is(&["burst-size-limit"]) {
             burst = Some(quantity(word, &mut cursor, "625k", "bytes")?);
@@ -59,6 +74,27 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         line: first.line,
         assumed,
     })
+}
+
+/// The words of all lines in the `set` form that set the policer of a word; `None` in the form with braces.
+fn lines_of<'a>(words: &[Word<'a>], at: usize) -> Option<Vec<Word<'a>>> {
+    let same = |a: &Word<'_>, b: &Word<'_>| a.command == b.command;
+    let commands = words.chunk_by(same);
+    let its = commands
+        .clone()
+        .find(|line| line[0].command == words[at].command);
+    let name = its.and_then(policer)?;
+    let lines = commands.filter(|line| policer(line) == Some(name));
+    Some(lines.flatten().copied().collect())
+}
+
+/// The policer that a line in the `set` form sets. A filter's `then policer NAME` sets none.
+fn policer<'a>(line: &[Word<'a>]) -> Option<&'a str> {
+    let at = line.iter().position(|word| word.is(&["policer"]))?;
+    let sets = line[0].is(&["set"]) && !line[at - 1].is(&["then"]);
+    sets.then(|| line.get(at + 1))
+        .flatten()
+        .map(|name| name.text)
 }
 
 fn quantity(

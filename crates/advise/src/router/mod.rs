@@ -128,19 +128,30 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
         });
     }
     let words = words(text);
-    let starts: Vec<(usize, Reader)> = (0..words.len())
-        .filter_map(|at| Some((at, begins(&words, at)?)))
-        .collect();
+    let mut starts: Vec<(usize, Reader)> = Vec::new();
+    // The command that a word of tc's was in.
+    let mut linux = None;
+    for (at, word) in words.iter().enumerate() {
+        if word.is(&["tc", "filter", "action"]) {
+            linux = Some(word.command);
+        }
+        if let Some(reader) = begins(&words, at, linux == Some(word.command)) {
+            starts.push((at, reader));
+        }
+    }
     let Some(&(at, reader)) = starts.first() else {
-        return Err(none(&words));
+        // The mistake of a queue of htb without a class says what it needs.
+        let queue = words.iter().position(|word| word.is(&["htb"]));
+        let mistake = queue.and_then(|at| tc::queue(&words, at).err());
+        return Err(mistake.unwrap_or_else(|| none(&words)));
     };
     let mut reading = reader(&words, at)?;
     // The two lines of a Junos policer are one limit.
-    let lines = starts
+    let limits = starts
         .iter()
-        .filter(|(_, other)| !std::ptr::fn_addr_eq(*other, junos::read as Reader));
-    let more = lines.count().saturating_sub(1);
-    if more > 0 && reading.vendor != Vendor::Junos {
+        .filter(|(at, _)| !words[*at].is(&["burst-size-limit"]));
+    let more = limits.count().saturating_sub(1);
+    if more > 0 {
         let these = match more {
             1 => "1 more limit, which is".to_owned(),
             more => format!("{more} more limits, which are"),
@@ -163,17 +174,14 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
 /// Reads the limit that begins at a word.
 type Reader = fn(&[Word<'_>], usize) -> Result<Reading, Mistake>;
 
-/// The reader of the limit that begins at this word, if one does.
-fn begins(words: &[Word<'_>], at: usize) -> Option<Reader> {
+/// The reader of the limit that begins at this word, if one does. `linux` tells whether a word of tc's is before it in
+/// its command.
+fn begins(words: &[Word<'_>], at: usize, linux: bool) -> Option<Reader> {
     let (word, next) = (words[at], words.get(at + 1));
-    let before = &words[..at];
-    if word.is(&["tbf", "htb"]) {
+    if word.is(&["tbf"]) || word.is(&["htb"]) && tc::limits(words, at) {
         return Some(tc::queue);
     }
     if word.is(&["police"]) {
-        let linux = before
-            .iter()
-            .any(|word| word.is(&["tc", "filter", "action"]));
         return Some(match linux || tc::wrote(words, at) {
             true => tc::police,
             false => ios::police,

@@ -1,4 +1,4 @@
-//! Linux nft(8): `limit rate [over] N kbytes/second [burst N kbytes] [drop]`.
+//! Linux nft(8): `limit rate [over|until] N kbytes/second [burst N kbytes] [drop]`.
 //!
 //! A kbyte is 1024 bytes. The kernel's bucket has room for the bytes of one unit of time more than `burst` says:
 //! `nsecs · (rate + burst) / rate` of tokens (`nft_limit_init`, Linux 4.3 to 6.18), so with `/second` it is a second's
@@ -14,6 +14,8 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     // Behind `limit rate`.
     let mut cursor = Cursor::new(words, at + 2);
     let over = cursor.take(&["over"]);
+    // The same as neither of them.
+    cursor.take(&["until"]);
     let number = cursor.value(limit, "rate over 1250 kbytes/second")?;
     let (amount, unit, per) = rate(number, &mut cursor)?;
     let bytes = whole(amount * unit).filter(|&bytes| bytes > 0);

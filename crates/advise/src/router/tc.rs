@@ -13,17 +13,41 @@ use crate::setting::{ETHERNET, FULL};
 /// A class of htb without a queue of its own has a FIFO of the interface's `txqueuelen`, which is 1000 packets.
 const FIFO: u64 = 1000;
 
+/// Words that begin another command, another limit, or what tc prints behind a limit.
+const ENDS: [&str; 9] = [
+    "tc", "qdisc", "class", "filter", "police", "tbf", "htb", "ref", "sent",
+];
+/// What may become of a packet.
+const CONTROLS: [&str; 7] = [
+    "drop",
+    "shot",
+    "ok",
+    "pass",
+    "pipe",
+    "continue",
+    "reclassify",
+];
+
+/// The words behind a word that belong to it.
+fn behind<'a>(words: &'a [Word<'a>], at: usize) -> impl Iterator<Item = &'a Word<'a>> {
+    words[at + 1..].iter().take_while(|word| !word.is(&ENDS))
+}
+
+/// Whether an `htb` has a rate. The queue has none: its classes have it.
+pub(super) fn limits(words: &[Word<'_>], at: usize) -> bool {
+    behind(words, at).any(|word| word.is(&["rate", "ceil"]))
+}
+
 /// Whether what follows `police` is written as tc writes it, and not as IOS XR: with the unit in the same word, or
 /// with a key that only tc has.
 pub(super) fn wrote(words: &[Word<'_>], at: usize) -> bool {
-    let line = words[at].line;
-    let rest = words[at..].iter().take_while(|word| word.line == line);
+    let command = words[at].command;
+    let mut rest = behind(words, at).take_while(|word| word.command == command);
     let units = ["bit", "bps"];
     let unit = |word: &Word<'_>| {
         let (text, number) = (word.text.to_ascii_lowercase(), split(word.text));
         number.is_some() && units.iter().any(|unit| text.ends_with(unit))
     };
-    let mut rest = rest.skip(1);
     rest.any(|word| unit(word) || word.is(&["conform-exceed", "mtu", "avrate", "pkts_rate"]))
 }
 
@@ -128,8 +152,7 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
     let mut keys = Keys::default();
     let mut cursor = Cursor::new(words, at + 1);
     while let Some(word) = cursor.next() {
-        // The next command.
-        if word.is(&["tc", "police", "tbf", "htb"]) {
+        if word.is(&ENDS) {
             break;
         }
         if word.is(&["rate"]) {
@@ -140,22 +163,19 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             keys.burst = Some(size(word, &mut cursor)?);
         } else if word.is(&["limit"]) {
             keys.limit = Some(size(word, &mut cursor)?);
-        } else if word.is(&["latency"]) {
+        } else if word.is(&["latency", "lat"]) {
             keys.latency = Some(time(word, &mut cursor)?);
         } else if word.is(&["conform-exceed"]) {
-            let value = cursor.value(word, "drop")?;
-            let exceed = value.text.split('/').next().unwrap_or(value.text);
-            keys.exceed = Some(exceed.to_ascii_lowercase());
-        } else if word.is(&[
-            "drop",
-            "shot",
-            "ok",
-            "pass",
-            "pipe",
-            "continue",
-            "reclassify",
-        ]) {
-            keys.exceed = Some(word.text.to_ascii_lowercase());
+            keys.exceed = Some(exceed(cursor.value(word, "drop")?));
+        } else if word.is(&["action"]) {
+            // tc prints what becomes of packets so. Behind what becomes of them, it is the next action.
+            let value = exceed(cursor.value(word, "drop")?);
+            if keys.exceed.is_some() || !CONTROLS.contains(&value.as_str()) {
+                break;
+            }
+            keys.exceed = Some(value);
+        } else if word.is(&CONTROLS) {
+            keys.exceed = Some(exceed(word));
         } else if word.is(&[
             "mtu",
             "minburst",
@@ -172,13 +192,16 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             "r2q",
             "index",
             "cell",
-            "action",
             "handle",
             "parent",
             "dev",
+            "refcnt",
+            "leaf",
         ]) {
             // They change little or nothing of what the limit does to a subscriber's traffic.
             cursor.next();
+        } else if word.is(&["root"]) || names(word.text) {
+            // Where the limit is.
         } else {
             return Err(word.mistake(format!(
                 "`{}` is not a key of tc's limits that is understood: known are rate, ceil, burst, limit, latency, mtu, \
@@ -188,6 +211,20 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
         }
     }
     Ok(keys)
+}
+
+/// What becomes of packets beyond the limit, of `EXCEED[/CONFORM]`.
+fn exceed(word: Word<'_>) -> String {
+    let exceed = word.text.split('/').next().unwrap_or(word.text);
+    exceed.to_ascii_lowercase()
+}
+
+/// Whether it is a name that tc prints: `0x1` of an action, `8001:` or `1:10` of a queue or a class.
+fn names(text: &str) -> bool {
+    let hex = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+    let index = text.strip_prefix("0x").is_some_and(hex);
+    let mut handle = text.splitn(2, ':');
+    index || text.contains(':') && handle.all(hex)
 }
 
 fn rate(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {

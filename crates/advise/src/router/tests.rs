@@ -67,6 +67,26 @@ fn each_vendor_in_its_units() {
             20 * MBIT,
             200_000,
         ),
+        // Above both rates packets are dropped, also where the line does not say so.
+        (
+            "police cir 10m bc 100000 pir 20m be 200000 conform-action transmit exceed-action set-dscp-transmit af11",
+            Vendor::Ios,
+            20 * MBIT,
+            200_000,
+        ),
+        (
+            "police rate 10 mbps burst 100000 peak-rate 20 mbps peak-burst 200000\n conform-action transmit\n exceed-action transmit",
+            Vendor::IosXr,
+            20 * MBIT,
+            200_000,
+        ),
+        // A class whose name is a word of tc's.
+        (
+            "policy-map X\n class FILTER\n  police cir 10m bc 312500\n",
+            Vendor::Ios,
+            10 * MBIT,
+            312_500,
+        ),
         // IOS XR: units are words.
         (
             "police rate 10 mbps burst 312500 bytes",
@@ -100,6 +120,19 @@ fn each_vendor_in_its_units() {
             32_000,
             15_000,
         ),
+        // A comment, another policer of the `set` form, and what stands behind a policer.
+        (
+            "/* was bandwidth-limit 5m;\n burst-size-limit 1k; */ bandwidth-limit /* now */ 10m; burst-size-limit 15k; /* open",
+            Vendor::Junos,
+            10 * MBIT,
+            15_000,
+        ),
+        (
+            "set firewall policer Q if-exceeding bandwidth-limit 10m\nset firewall policer P if-exceeding burst-size-limit 1k\nset firewall policer Q if-exceeding burst-size-limit 15k",
+            Vendor::Junos,
+            10 * MBIT,
+            15_000,
+        ),
         // tc: rates in powers of ten, sizes in powers of 1024.
         (
             "tc filter add dev eth0 parent ffff: protocol ip prio 1 u32 match ip src 0.0.0.0/0 police rate 10mbit burst 32k drop flowid :1",
@@ -125,6 +158,31 @@ fn each_vendor_in_its_units() {
             10 * MBIT,
             40_000,
         ),
+        // What tc prints, and what follows a limit.
+        (
+            "action order 1:  police 0x1 rate 10Mbit burst 15Kb mtu 2Kb action drop overhead 0b \n\tref 1 bind 1",
+            Vendor::Tc,
+            10 * MBIT,
+            15_360,
+        ),
+        (
+            "police 0x1 rate 10Mbit burst 15Kb mtu 2Kb action drop/pipe overhead 0b",
+            Vendor::Tc,
+            10 * MBIT,
+            15_360,
+        ),
+        (
+            "tc filter add dev eth0 ingress matchall action police rate 10mbit burst 32k conform-exceed drop/pipe action mirred egress redirect dev ifb0",
+            Vendor::Tc,
+            10 * MBIT,
+            32_768,
+        ),
+        (
+            "tc filter add dev eth0 ingress matchall action police rate 10mbit burst 32k conform-exceed drop/pipe action ok",
+            Vendor::Tc,
+            10 * MBIT,
+            32_768,
+        ),
         (
             "police rate 8mibit burst 1m drop",
             Vendor::Tc,
@@ -144,6 +202,10 @@ fn a_bucket_of_nftables_holds_a_unit_of_time_more() {
     assert_eq!(policer(line), (Vendor::Nft, second * 8, second + 32 * 1024));
     let line = "ip daddr 192.0.2.1 limit rate over 1 mbytes/second counter drop";
     assert_eq!(policer(line), (Vendor::Nft, 8 << 20, 1 << 20));
+    // The same as without `over`.
+    let line = "limit rate until 1250 kbytes/second accept";
+    assert_eq!(policer(line), (Vendor::Nft, second * 8, second));
+    assert_eq!(read(line), read(&line.replace(" until", "")));
     let minute = 60 * second;
     let line = "limit rate over 75000 kbytes/minute burst 1 mbytes drop";
     assert_eq!(policer(line), (Vendor::Nft, second * 8, minute + (1 << 20)));
@@ -163,12 +225,101 @@ fn shapers() {
 }
 
 #[test]
+fn a_queue_of_cisco_has_units_and_belongs_to_its_class() {
+    let queue = |limit: &str| {
+        let text = format!("shape average 8m\n queue-limit {limit}\n");
+        let found = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (found.vendor, shaper(&text).1)
+    };
+    for (limit, vendor, bytes) in [
+        ("200", Vendor::Ios, 200 * 1514),
+        ("200 packets", Vendor::Ios, 200 * 1514),
+        ("5000 bytes", Vendor::Ios, 5_000),
+        ("50 ms", Vendor::Ios, 50_000),
+        ("50000 us", Vendor::Ios, 50_000),
+        ("60 kbytes", Vendor::IosXr, 60_000),
+        ("2 mbytes", Vendor::IosXr, 2_000_000),
+        ("1 gbytes", Vendor::IosXr, 1_000_000_000),
+    ] {
+        assert_eq!(queue(limit), (vendor, Some(bytes)), "{limit}");
+    }
+    // Packets of IOS XR have 256 bytes, and its default differs between devices.
+    let xr = "shape average 8 mbps\n queue-limit 100 packets";
+    assert_eq!(shaper(xr), (8 * MBIT, Some(25_600), 1514));
+    assert_eq!(read(xr).unwrap().vendor, Vendor::IosXr);
+    assert_eq!(shaper("shape average 8 mbps").1, None);
+    for next in ["class B", "policy-map B", "class B\n  police 10m"] {
+        let text = format!("class A\n  shape average 8m\n {next}\n  queue-limit 200 packets");
+        assert_eq!(shaper(&text).1, Some(83 * 1514), "{text}");
+    }
+}
+
+#[test]
+fn limits_that_tc_prints() {
+    let tbf = "qdisc tbf 8001: root refcnt 2 rate 10Mbit burst 32Kb lat 50ms \n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) \n backlog 0b 0p requeues 0\n";
+    assert_eq!(shaper(tbf), (10 * MBIT, Some(62_500 + 32_768), 32_768));
+    let htb = "qdisc htb 1: root refcnt 2 r2q 10 default 0x10 direct_packets_stat 0 direct_qlen 1000\nclass htb 1:10 parent 1:1 leaf 20: prio 0 rate 5Mbit ceil 10Mbit burst 15Kb cburst 1600b \n";
+    assert_eq!(shaper(htb), (10 * MBIT, Some(1000 * 1514), 15_360));
+    // The queue has no rate of its own.
+    let two = "tc qdisc add dev eth0 root handle 1: htb default 10\ntc class add dev eth0 parent 1: classid 1:10 htb rate 10mbit\n";
+    assert_eq!(shaper(two), (10 * MBIT, Some(1000 * 1514), 1514));
+    assert_eq!(read(two).unwrap().line, 2);
+}
+
+#[test]
+fn a_policer_of_junos_has_its_own_then() {
+    let set = |then: &str| {
+        let limits = "set firewall policer discard if-exceeding bandwidth-limit 10m\nset firewall policer discard if-exceeding burst-size-limit 625k\n";
+        read(&format!(
+            "{limits}{then}\nset firewall filter F term 1 then policer discard\nset routing-options static route 192.0.2.0/24 discard\n"
+        ))
+    };
+    let marks = set("set firewall policer discard then loss-priority high").unwrap_err();
+    assert!(marks.message.contains("drops nothing"), "{marks}");
+    let drops = set("set firewall policer discard then discard").unwrap();
+    assert_eq!(drops.assumed, Vec::<String>::new());
+    let silent = set("").unwrap();
+    assert!(silent.assumed[0].contains("no `then`"));
+    // In braces, what follows the policer is not its own either.
+    let text = "policer A { if-exceeding { bandwidth-limit 10m; burst-size-limit 15k; } then loss-priority high; }\nroute 192.0.2.0/24 { discard; }";
+    let marks = read(text).unwrap_err();
+    assert!(marks.message.contains("drops nothing"), "{marks}");
+}
+
+#[test]
+fn a_long_text_is_read_in_its_length() {
+    let begun = std::time::Instant::now();
+    for word in ["police ", "htb ", "limit ", "/* ", "policer a "] {
+        let _ = read(&word.repeat(100_000));
+        let _ = read(&format!("set {} bandwidth-limit 1", word.repeat(100_000)));
+    }
+    // A hundred times as long as it takes.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn mistakes_have_a_place_and_a_remedy() {
     let cases = [
         ("", "1:1: there is no limit here"),
         ("\n  bandwidth 10m", "2:3: there is no limit here"),
         ("no police 10000000", "1:4: `no police` removes a limit"),
+        (
+            "no shape average 10m\nshape average 20m",
+            "1:4: `no shape` removes a limit",
+        ),
         ("police cir percent 10", "1:12: a rate in percent"),
+        (
+            "police cir 10 m bc 1500",
+            "1:12: the unit of a rate is in the same word: write `10m`",
+        ),
+        (
+            "shape average 10m\nqueue-limit 200 cells",
+            "2:17: `cells` is not a unit of `queue-limit`",
+        ),
+        (
+            "tc qdisc add dev eth0 root handle 1: htb default 10",
+            "1:38: `htb` needs `rate`",
+        ),
         ("police 10x", "1:8: `10x` is not a rate"),
         ("police", "1:1: `police` has no value"),
         (
@@ -254,6 +405,15 @@ fn comments_and_other_limits() {
         "{:?}",
         found.assumed
     );
+    let policer = |name: &str| {
+        format!(
+            "policer {name} {{ if-exceeding {{ bandwidth-limit 10m; burst-size-limit 15k; }} then discard; }}\n"
+        )
+    };
+    let found = read(&(policer("A") + &policer("B"))).unwrap();
+    let more = "This is the limit in line 1. The text has 1 more limit, which is left out.";
+    assert_eq!(found.assumed, [more]);
+    assert_eq!(read(&policer("A")).unwrap().assumed, Vec::<String>::new());
 }
 
 #[test]
@@ -263,7 +423,7 @@ fn a_text_that_is_too_long_is_refused() {
 }
 
 /// Words that limits are made of.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 51] = [
     "police",
     "rate",
     "cir",
@@ -307,6 +467,13 @@ const WORDS: [&str; 44] = [
     "average",
     "queue-limit",
     "\n",
+    "/*",
+    "*/",
+    "set",
+    "policer",
+    "action",
+    "mbps",
+    "\\\n",
     "99999999999999999999999",
 ];
 
@@ -334,6 +501,8 @@ proptest! {
         }
         let line = write(Vendor::Tc, &setting(Kind::Shaper { queue: size, burst: 1514 })).expect("a line");
         prop_assert_eq!(shaper(&line), (rate, Some(size), 1600), "{}", line);
+        let line = write(Vendor::IosXr, &setting(Kind::Shaper { queue: size, burst: 1514 })).expect("a line");
+        prop_assert_eq!(shaper(&line), (rate, Some(size), 1514), "{}", line);
         let line = write(Vendor::Ios, &setting(Kind::Shaper { queue: size, burst: 1514 })).expect("a line");
         let packets = size.div_ceil(1514);
         prop_assert_eq!(shaper(&line), (rate, Some(packets * 1514), 1514), "{}", line);

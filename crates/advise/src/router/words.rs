@@ -8,6 +8,8 @@ pub(super) struct Word<'a> {
     pub text: &'a str,
     /// From 1.
     pub line: usize,
+    /// The line where its command begins: an earlier one if `\` ends that.
+    pub command: usize,
     /// From 1, in characters.
     pub column: usize,
 }
@@ -32,24 +34,54 @@ impl Word<'_> {
 /// Characters that separate words and are words themselves.
 const MARKS: [char; 3] = ['{', '}', ';'];
 
-/// Splits a text into words. Comments are left out: `#` up to the end of the line, and lines that begin with `!`.
+/// Splits a text into words. Comments are left out: `#` up to the end of the line, lines that begin with `!`, and
+/// `/* … */`, also over several lines.
 pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     let mut found = Vec::new();
+    // A comment without an end is none.
+    let ends = text.lines().enumerate();
+    let last = ends
+        .filter_map(|(number, line)| Some((number, line.rfind("*/")?)))
+        .last();
+    let mut comment = false;
+    let mut command = 1;
+    let mut goes_on = false;
     for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with('!') {
+        if !goes_on {
+            command = number + 1;
+        }
+        goes_on = line.trim_end().ends_with('\\');
+        if !comment && line.trim_start().starts_with('!') {
             continue;
         }
         let mut start = None;
+        // Bytes at the beginning of the line that were read already.
+        let mut read = 0;
         let mut take = |from: Option<(usize, usize)>, to: usize| {
             if let Some((byte, column)) = from {
                 found.push(Word {
                     text: &line[byte..to],
                     line: number + 1,
+                    command,
                     column,
                 });
             }
         };
         for (column, (byte, character)) in line.char_indices().enumerate() {
+            if byte < read {
+                continue;
+            }
+            if comment {
+                if line[byte..].starts_with("*/") {
+                    (comment, read) = (false, byte + 2);
+                }
+                continue;
+            }
+            let begins = start.is_none() && line[byte..].starts_with("/*");
+            if begins && Some((number, byte + 2)) <= last {
+                (comment, read) = (true, byte + 2);
+                continue;
+            }
             let mark = MARKS.contains(&character);
             // A hash within a word belongs to it.
             if character == '#' && start.is_none() {

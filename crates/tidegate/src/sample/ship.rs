@@ -165,14 +165,13 @@ impl Ship {
 fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Receiver<PathBuf>) {
     let mut failing = false;
     loop {
-        while let Some(file) = waiting.front() {
-            match place.ship(file) {
-                Ok(()) => {
-                    if failing {
-                        eprintln!("tidegate: files are moved to {to} again");
-                    }
-                    failing = false;
-                }
+        let mut in_succession = 0;
+        for _ in 0..waiting.len() {
+            let Some(file) = waiting.pop_front() else {
+                break;
+            };
+            match place.ship(&file) {
+                Ok(()) => in_succession = 0,
                 // The sampler has removed it to make room.
                 Err(_) if !file.exists() => {}
                 Err(error) => {
@@ -183,24 +182,36 @@ fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Rece
                         );
                     }
                     failing = true;
-                    // Names of files that were removed to make room must not pile up.
-                    waiting.retain(|file| file.exists());
-                    break;
+                    // One file that cannot be moved must not hold up the others.
+                    waiting.push_back(file);
+                    in_succession += 1;
                 }
             }
-            waiting.pop_front();
+            // The place is away, not one file bad.
+            if in_succession == 2 {
+                // Names of files that were removed to make room must not pile up.
+                waiting.retain(|file| file.exists());
+                break;
+            }
+        }
+        if failing && waiting.is_empty() {
+            eprintln!("tidegate: files are moved to {to} again");
+            failing = false;
         }
         let arrived = match failing {
             true => arriving.recv_timeout(AGAIN),
             false => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
+        let mut next = VecDeque::new();
         match arrived {
-            Ok(file) => waiting.push_back(file),
+            Ok(file) => next.push_back(file),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // All that came meanwhile: a store that is away is not asked for each of them.
-        waiting.extend(arriving.try_iter());
+        // All that came meanwhile: a store that is away is not asked for each of them. Those that failed come last.
+        next.extend(arriving.try_iter());
+        next.append(&mut waiting);
+        waiting = next;
     }
 }
 
@@ -277,6 +288,32 @@ mod tests {
             assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
         }
         check(&To::Folder(out), &root.path().join("new")).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_moved_does_not_hold_up_others() {
+        let root = tempfile::tempdir().unwrap();
+        let (out, to) = (root.path().join("out"), root.path().join("to"));
+        fs::create_dir(&out).unwrap();
+        fs::create_dir(&to).unwrap();
+        let names: Vec<String> = (0..6).map(|name| name.to_string()).collect();
+        let files: Vec<PathBuf> = names.iter().map(|name| out.join(name)).collect();
+        files.iter().for_each(|file| fs::write(file, "a").unwrap());
+        // A folder of its name is in the way.
+        let bad = |name: &str| fs::create_dir(to.join(name)).unwrap();
+        ["0", "2"].into_iter().for_each(bad);
+        Ship::start(&To::Folder(to.clone()), files.clone())
+            .unwrap()
+            .end();
+        let left = || names.iter().filter(|name| out.join(name).exists());
+        assert_eq!(left().collect::<Vec<_>>(), ["0", "2"]);
+        // Two in succession end a round. The next one begins with what came.
+        fs::write(&files[1], "a").unwrap();
+        let waiting = vec![files[0].clone(), files[2].clone()];
+        let ship = Ship::start(&To::Folder(to.clone()), waiting).unwrap();
+        ship.send(files[1].clone());
+        ship.end();
+        assert_eq!(left().collect::<Vec<_>>(), ["0", "2"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -12,13 +13,16 @@ use tokio::runtime::Runtime;
 
 /// Larger files are sent in parts of this size. It bounds the memory. Stores take 10,000 parts.
 const PART: u64 = 16 << 20;
-/// How long a store may take to accept a connection, and for a request.
-const BOUNDS: [(ClientConfigKey, &str); 2] = [
-    (ClientConfigKey::ConnectTimeout, "5 seconds"),
-    (ClientConfigKey::Timeout, "60 seconds"),
-];
+/// How long a store may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long it may take for a request without a body.
+const ANSWER: Duration = Duration::from_secs(60);
+/// The slowest uplink that bodies of requests pass in time, in bytes per second. The client's timeouts count from the
+/// beginning of a request, also that for reads. A connection on which nothing is acknowledged ends much sooner: the
+/// client sets `TCP_USER_TIMEOUT` to 30 seconds.
+const SLOWEST: u64 = 32_000;
 /// A file that failed is sent again later. So requests are tried again only for a moment.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(5);
+const RETRY: Duration = Duration::from_secs(5);
 
 /// A bucket, or what is below a prefix in it.
 pub struct Bucket {
@@ -37,10 +41,15 @@ impl Bucket {
             .enable_all()
             .build()
             .context("cannot start the thread that ships files")?;
-        let bounded = |builder: AmazonS3Builder, (key, time): (ClientConfigKey, &str)| {
+        let bounds = [
+            (ClientConfigKey::ConnectTimeout, CONNECT),
+            (ClientConfigKey::Timeout, time_for(PART)),
+        ];
+        let bounded = |builder: AmazonS3Builder, (key, time): (ClientConfigKey, Duration)| {
+            let time = format!("{} seconds", time.as_secs());
             builder.with_config(AmazonS3ConfigKey::Client(key), time)
         };
-        let store = BOUNDS
+        let store = bounds
             .into_iter()
             .fold(AmazonS3Builder::from_env(), bounded)
             .with_bucket_name(name)
@@ -67,14 +76,15 @@ impl Bucket {
         self.runtime.block_on(async {
             let first = part(&mut file)?;
             if (first.len() as u64) < PART {
-                self.store.put(&key, first.into()).await?;
+                let bytes = first.len() as u64;
+                within(bytes, self.store.put(&key, first.into())).await?;
                 return Ok(());
             }
-            let mut upload = self.store.put_multipart(&key).await?;
+            let mut upload = within(0, self.store.put_multipart(&key)).await?;
             let sent = parts(&mut *upload, first, file).await;
             if sent.is_err() {
                 // Otherwise the store would keep the parts that came. It may be away by now.
-                let _ = upload.abort().await;
+                let _ = within(0, upload.abort()).await;
             }
             sent
         })
@@ -84,11 +94,31 @@ impl Bucket {
 async fn parts(upload: &mut dyn MultipartUpload, first: Vec<u8>, mut file: File) -> io::Result<()> {
     let mut next = first;
     while !next.is_empty() {
-        upload.put_part(next.into()).await?;
+        within(next.len() as u64, upload.put_part(next.into())).await?;
         next = part(&mut file)?;
     }
-    upload.complete().await?;
+    within(0, upload.complete()).await?;
     Ok(())
+}
+
+/// How long a request with so many bytes may take.
+fn time_for(bytes: u64) -> Duration {
+    ANSWER + Duration::from_secs(bytes / SLOWEST)
+}
+
+/// Waits for a request with so many bytes, as long as that may take.
+async fn within<T>(
+    bytes: u64,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> io::Result<T> {
+    let time = time_for(bytes);
+    match tokio::time::timeout(time, request).await {
+        Ok(done) => Ok(done?),
+        Err(_) => {
+            let text = format!("the store has not answered within {} s", time.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+    }
 }
 
 /// The next part of a file, empty at its end.
@@ -96,4 +126,18 @@ fn part(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(PART).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_passes_a_slow_uplink_in_time() {
+        // 512 kbit/s, with headers and retransmissions on top.
+        let needed = Duration::from_secs(PART * 8 / 512_000);
+        assert!(time_for(PART) > 2 * needed, "{:?}", time_for(PART));
+        // A store that answers nothing does not hold up the others for long.
+        assert_eq!(time_for(0), ANSWER);
+    }
 }
