@@ -33,7 +33,7 @@ def main() -> None:
             watch(given.dataset, lambda change: tell(change, given.alert), least_clients=given.least_clients)
         _report(given)
     except BrokenPipeError:
-        # Whoever reads the summary has enough. Python would tell of the lines that are left when it ends.
+        # The reader of the summary has closed the pipe. Otherwise Python would report the lines that are left when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit(130)

@@ -362,7 +362,7 @@ mod tests {
         let test = "a_file_that_a_full_disk_does_not_take_costs_all_of_its_packets";
         on_a_disk(test, "size=4k", |disk| {
             let mut output = output(disk);
-            // The compression holds so many until the file is completed.
+            // The compressor keeps packets in memory until the file is completed: the disk is full only then.
             for _ in 0..1000 {
                 assert!(write(&mut output, 1000).is_empty());
             }

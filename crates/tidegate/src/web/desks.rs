@@ -14,10 +14,10 @@ use super::key::Key;
 /// Pages that are answered at a time. The one that asked longest ago loses its desk.
 const MOST: usize = 8;
 
-/// Pages that lost their desks and are told so.
+/// So many closed desks are remembered, so that their pages get the answer [`LOST`].
 const MOST_LOST: usize = 1000;
 
-/// What a page without its desk is told.
+/// The answer to a page whose desk was closed.
 pub const LOST: &str = "other pages took the place of this one, which `tidegate web` keeps for eight: open the captures again";
 
 /// The desks of pages, by numbers that the pages chose.

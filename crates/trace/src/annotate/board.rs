@@ -51,10 +51,7 @@ impl Board {
     /// Bytes selectively acknowledged from this position on.
     #[inline]
     pub fn sacked_from(&self, position: u64) -> u64 {
-        match self.sacked.len() {
-            0 => 0,
-            _ => self.sacked.bytes_from(position),
-        }
+        self.sacked.bytes_from(position)
     }
 
     /// How many stretches, parts and ranges are kept.

@@ -43,7 +43,7 @@ fn timeout<F: FnMut(bool, u64, &Segment, Nanos) -> Vec<Nanos>>(pipe: &mut Pipe<F
     pipe.again()[0].at - pipe.data().next().unwrap().at
 }
 
-/// RFC 6298 §3: what was sent twice gives no sample, whoever caused that: the timer, or the client's SYN that came again.
+/// RFC 6298 §3: what was sent twice gives no sample. The timer can cause that, and so can a SYN that the client repeats.
 /// §5.7: the timeout is then 3 s as data begins, in Linux too (`tcp_init_metrics`).
 #[test]
 fn a_repeated_syn_gives_no_sample_and_a_timeout_of_three_seconds() {

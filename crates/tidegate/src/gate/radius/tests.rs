@@ -31,7 +31,7 @@ fn a_flood_of_packets_that_are_ignored_is_a_line_a_second() {
             ),
         ]
     );
-    // The rest is told although no packet comes any more.
+    // The count of the last packets is logged even if no packet follows them.
     let due = ignored.due().expect("a rest");
     assert_eq!(due, begin + Duration::from_secs(3));
     assert_eq!(ignored.take(due).expect("a line").0, 99);

@@ -101,12 +101,12 @@ async fn parts(upload: &mut dyn MultipartUpload, first: Vec<u8>, mut file: File)
     Ok(())
 }
 
-/// How long a request with so many bytes may take.
+/// How long a request that sends this number of bytes may take.
 fn time_for(bytes: u64) -> Duration {
     ANSWER + Duration::from_secs(bytes / SLOWEST)
 }
 
-/// Waits for a request with so many bytes, as long as that may take.
+/// Waits for a request that sends this number of bytes, at most for [`time_for`] them.
 async fn within<T>(
     bytes: u64,
     request: impl Future<Output = object_store::Result<T>>,
