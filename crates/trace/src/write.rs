@@ -60,6 +60,8 @@ pub struct TcpFrame {
     pub payload: u32,
     /// The IPv4 identification.
     pub ip_id: u16,
+    /// The time to live, or the hop limit.
+    pub hops: u8,
     /// Differentiated services code point, below 64.
     pub dscp: u8,
     /// ECN field, below 4 (RFC 3168).
@@ -86,6 +88,8 @@ const MAX_HEADER: usize = 60;
 const TCP: u8 = 6;
 /// UDP's protocol number.
 const UDP: u8 = 17;
+/// The hop limit that most systems begin with.
+const HOPS: u8 = 64;
 
 impl TcpFrame {
     /// A bare acknowledgement of number 0, to be given the fields that matter.
@@ -99,6 +103,7 @@ impl TcpFrame {
             window: u16::MAX,
             payload: 0,
             ip_id: 0,
+            hops: HOPS,
             dscp: 0,
             ecn: 0,
             vlan: None,
@@ -124,6 +129,7 @@ impl TcpFrame {
             protocol: TCP,
             class: self.dscp << 2 | self.ecn & 3,
             id: self.ip_id,
+            hops: self.hops,
             vlan: self.vlan,
         };
         let tcp = ip.begin(out);
@@ -220,6 +226,7 @@ impl UdpFrame {
             protocol: UDP,
             class: self.dscp << 2,
             id: self.ip_id,
+            hops: HOPS,
             vlan: None,
         };
         let udp = ip.begin(out);
@@ -245,6 +252,7 @@ struct Ip {
     protocol: u8,
     class: u8,
     id: u16,
+    hops: u8,
     vlan: Option<u16>,
 }
 
@@ -264,12 +272,12 @@ impl Ip {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let [high, low] = self.id.to_be_bytes();
                 out.extend([8, 0, 0x45, class, 0, 0, high, low]);
-                out.extend([0x40, 0, 64, self.protocol, 0, 0]);
+                out.extend([0x40, 0, self.hops, self.protocol, 0, 0]);
                 out.extend([src.octets(), dst.octets()].as_flattened());
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 out.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 0]);
-                out.extend([self.protocol, 64]);
+                out.extend([self.protocol, self.hops]);
                 out.extend([src.octets(), dst.octets()].as_flattened());
             }
             _ => panic!("one end has an IPv4 address and the other an IPv6 address"),

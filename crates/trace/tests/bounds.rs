@@ -46,6 +46,7 @@ fn packet(at: u64, port: u16, from_client: bool, seq: u32, ack: u32, payload: u3
         headers: 40,
         framing: 18,
         ip_id: 0,
+        hops: 64,
         options: wire::Options::default(),
     }
 }

@@ -1,18 +1,21 @@
 //! Packets that the capture holds twice: taken on two interfaces, or mirrored from two ports.
 
-use crate::read::Nanos;
-use crate::wire::{Packet, Timestamps};
+mod table;
+mod twice;
 
-/// A copy follows its original within this time. With an IPv4 identification, which a
-/// retransmission would not share, there is time for a detour through a mirror port.
-const IDENTIFIED: Nanos = 50_000_000;
-/// Without one, no sender retransmits so soon.
-const UNIDENTIFIED: Nanos = 200_000;
+use crate::read::Nanos;
+use crate::wire::{Flags, Packet, Timestamps};
+use table::{Prints, WITHIN};
+use twice::Twice;
+
+/// Without an IPv4 identification, which a retransmission would not share, the same packet is a copy within this
+/// time: no sender retransmits so soon. Later, [`Twice`] decides.
+const SOON: Nanos = 200_000;
 
 /// The memory of a packet, in bytes, by which tables are counted.
 const PACKET_BYTES: usize = 100;
 
-/// The last few packets of one direction, and those with an identification of the time in which copies come.
+/// The last few packets of one direction, and those of the time in which copies come, where there may be such copies.
 ///
 /// Copies come far behind where a packet waits in a queue between two interfaces of which both are
 /// captured. Directions whose packets are few and far between need no table for that.
@@ -21,8 +24,14 @@ pub(crate) struct Recent {
     prints: [u64; 4],
     times: [Nanos; 4],
     next: u8,
-    /// Empty until one of the last few would be forgotten while its copy may still come.
-    table: Table,
+    /// The hop limit of the last packet without an identification; 0 before the first.
+    hops: u8,
+    /// Too few packets without an identification came again.
+    hopeless: bool,
+    /// Those with an identification. Empty until one of the last few would be forgotten while its copy may still come.
+    table: Prints,
+    /// Those without, once two had different hop limits, or the SYN came again: in most captures never.
+    twice: Option<Box<Twice>>,
 }
 
 impl Recent {
@@ -31,17 +40,20 @@ impl Recent {
     pub(crate) fn is_copy(&mut self, packet: &Packet) -> bool {
         let print = fingerprint(packet);
         let identified = is_identified(print);
-        let limit = if identified { IDENTIFIED } else { UNIDENTIFIED };
+        let limit = if identified { WITHIN } else { SOON };
         let mut copy = false;
         for (&seen, &at) in self.prints.iter().zip(&self.times) {
             // No branches: all four at once.
             copy |= (seen == print) & (packet.at.abs_diff(at) <= limit);
         }
+        if !identified && self.may_be_forwarded(packet) {
+            copy = self.is_copy_by_hops(packet, print, copy);
+        }
         if copy {
             return true;
         }
         let next = usize::from(self.next);
-        let is_early = packet.at.abs_diff(self.times[next]) <= IDENTIFIED;
+        let is_early = packet.at.abs_diff(self.times[next]) <= WITHIN;
         if self.table.is_empty() && is_early && is_identified(self.prints[next]) {
             self.begin_table(packet.at);
         }
@@ -55,128 +67,59 @@ impl Recent {
 
     #[cold]
     fn begin_table(&mut self, now: Nanos) {
-        self.table = Table::of(1);
+        self.table = Prints::of(1);
         for (&print, &at) in self.prints.iter().zip(&self.times) {
-            if is_identified(print) && now.abs_diff(at) <= IDENTIFIED {
+            if is_identified(print) && now.abs_diff(at) <= WITHIN {
                 self.table.is_copy(print, at);
             }
         }
     }
 
-    /// What the table takes, in packets.
-    pub(crate) fn kept(&self) -> usize {
-        size_of_val(&*self.table.sets).div_ceil(PACKET_BYTES)
-    }
-}
-
-/// Packets that a set of the table holds. With fewer, some sets would be full long before the others.
-const WAYS: usize = 16;
-/// Sets of the largest table, which has 32 kB. It remembers the last 900 packets, and nearly all of twice as many.
-const MOST_SETS: usize = 256;
-
-/// Times in the table are in units of 4 µs, modulo 69 s.
-const TICK_BITS: u32 = 12;
-const TIME_BITS: u32 = 24;
-const TIMES: u64 = (1 << TIME_BITS) - 1;
-/// Times that differ by fewer ticks differ by less than [`IDENTIFIED`].
-const LIMIT: u64 = IDENTIFIED >> TICK_BITS;
-
-/// Packets with an identification and when they came: the upper 40 bits of their prints, above 24
-/// bits of the time. The lowest bits of the former say in which set. With 16 in a set, one packet in a
-/// billion is taken for a copy of another by chance.
-///
-/// It grows while packets come so fast that one is pushed out whose copy may still come.
-#[derive(Debug, Default)]
-struct Table {
-    /// As many as a power of two, or none.
-    sets: Box<[Set]>,
-    /// Packets that it took since it has this size.
-    taken: usize,
-}
-
-/// The newest packet is the first.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
-struct Set([u64; WAYS]);
-
-impl Table {
-    fn of(sets: usize) -> Self {
-        Self {
-            sets: vec![Set::default(); sets].into(),
-            taken: 0,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.sets.is_empty()
-    }
-
+    /// Whether anything but the last few packets can tell whether a packet without an identification is a copy.
     #[inline]
-    fn set(&mut self, entry: u64) -> &mut Set {
-        &mut self.sets[(entry >> TIME_BITS) as usize & (self.sets.len() - 1)]
+    fn may_be_forwarded(&self, packet: &Packet) -> bool {
+        let changes = (packet.hops != self.hops) | packet.flags.has(Flags::SYN);
+        !self.hopeless && (changes | self.twice.is_some())
     }
 
-    /// Whether the packet is a copy of one that is remembered; remembers it if not.
-    #[inline]
-    fn is_copy(&mut self, print: u64, at: Nanos) -> bool {
-        let entry = print & !TIMES | at >> TICK_BITS & TIMES;
-        let set = self.set(entry);
-        // The times are compared only where a print is the same, which it hardly ever is.
-        let mut known = false;
-        for &seen in &set.0 {
-            known |= (seen ^ entry) >> TIME_BITS == 0;
-        }
-        let copy = known && set.holds(entry);
-        if !copy {
-            let pushed_out = set.push(entry);
-            self.taken += 1;
-            if pushed_out != 0 && apart(pushed_out, entry) < LIMIT {
-                self.grow(pushed_out);
+    /// Whether a packet without an identification is a copy. `soon` if it is one in any case.
+    #[cold]
+    fn is_copy_by_hops(&mut self, packet: &Packet, print: u64, soon: bool) -> bool {
+        let before = std::mem::replace(&mut self.hops, packet.hops);
+        if self.twice.is_none() {
+            let last = || self.prints.into_iter().zip(self.times);
+            let is_recent = |at: Nanos| packet.at.abs_diff(at) <= WITHIN;
+            let changes = before != 0 && before != packet.hops;
+            let opens_again = packet.flags.has(Flags::SYN)
+                && last().any(|(seen, at)| seen == print && is_recent(at));
+            if !changes && !opens_again {
+                return soon;
             }
+            let mut twice = Box::new(Twice::new());
+            // All of them had the same hop limit.
+            for (print, at) in last() {
+                if print != 0 && !is_identified(print) && is_recent(at) {
+                    twice.remember(print, before, at);
+                }
+            }
+            self.twice = Some(twice);
+        }
+        let Some(twice) = &mut self.twice else {
+            return soon;
+        };
+        let copy = twice.is_copy(packet, print, soon);
+        if twice.is_over() {
+            self.twice = None;
+            self.hopeless = true;
         }
         copy
     }
 
-    /// Takes what was pushed out of a set into a larger table, if there may be one.
-    #[cold]
-    fn grow(&mut self, pushed_out: u64) {
-        // A sender that makes packets collide on purpose gets no more memory than its packets are worth.
-        if self.sets.len() >= MOST_SETS || self.taken < self.sets.len() {
-            return;
-        }
-        let larger = Self::of(self.sets.len() * 2);
-        let before = std::mem::replace(self, larger);
-        self.set(pushed_out).push(pushed_out);
-        for set in before.sets {
-            for entry in set.0.into_iter().rev().filter(|&entry| entry != 0) {
-                self.set(entry).push(entry);
-            }
-        }
+    /// What the tables take, in packets.
+    pub(crate) fn kept(&self) -> usize {
+        let twice = self.twice.as_ref().map_or(0, |twice| twice.bytes());
+        self.table.bytes().div_ceil(PACKET_BYTES) + twice.div_ceil(PACKET_BYTES)
     }
-}
-
-impl Set {
-    #[cold]
-    fn holds(&self, entry: u64) -> bool {
-        let copy = |&seen: &u64| (seen ^ entry) <= TIMES && apart(seen, entry) < LIMIT;
-        self.0.iter().any(copy)
-    }
-
-    /// Takes an entry, and returns the oldest in its place; 0 if there was room.
-    #[inline]
-    fn push(&mut self, entry: u64) -> u64 {
-        let oldest = self.0[WAYS - 1];
-        self.0.copy_within(..WAYS - 1, 1);
-        self.0[0] = entry;
-        oldest
-    }
-}
-
-/// How many ticks two entries are apart, whichever came first: clocks of interfaces differ.
-#[inline]
-fn apart(seen: u64, entry: u64) -> u64 {
-    let later = entry.wrapping_sub(seen) & TIMES;
-    later.min(TIMES + 1 - later)
 }
 
 /// Whether the packet with this print has an identification.
@@ -242,6 +185,7 @@ mod tests {
             headers: 40,
             framing: 18,
             ip_id: (n % 0xffff) as u16 + 1,
+            hops: 64,
             options: Options::default(),
         }
     }
@@ -317,14 +261,67 @@ mod tests {
         assert_eq!(kept(10_000, MICROSECOND, None), 328);
     }
 
-    /// All packets in one set, by prints that a sender chose.
-    #[test]
-    fn packets_that_collide_get_no_large_table() {
-        let mut table = Table::of(1);
-        for n in 0..120u64 {
-            table.is_copy(n << 40, START);
+    /// Packets without an identification, a tenth of a millisecond apart.
+    fn kept_of(packets: u32, change: impl Fn(u32, &mut Packet)) -> usize {
+        let mut recent = Recent::default();
+        for n in 0..packets {
+            let mut packet = Packet {
+                ip_id: 0,
+                ..at(START + Nanos::from(n) * MS / 10, nth(n))
+            };
+            change(n, &mut packet);
+            assert!(!recent.is_copy(&packet));
         }
-        assert!(table.sets.len() * WAYS <= 16 * 120, "{}", table.sets.len());
-        assert!(table.sets.len() < MOST_SETS);
+        recent.kept()
+    }
+
+    #[test]
+    fn only_where_hop_limits_change_or_a_syn_repeats_is_more_remembered() {
+        assert_eq!(kept_of(1000, |_, _| {}), 0);
+        let hops = |n: u32, packet: &mut Packet| packet.hops -= u8::from(n == 10);
+        assert_eq!(kept_of(10, hops), 0);
+        assert_eq!(kept_of(20, hops), 2);
+        assert!((70..=170).contains(&kept_of(1000, hops)));
+
+        let syn = |later| {
+            let packet = Packet {
+                ip_id: 0,
+                flags: Flags(Flags::SYN),
+                ..at(START + later, nth(0))
+            };
+            let mut recent = Recent::default();
+            assert!(!recent.is_copy(&at(START, packet)));
+            (recent.is_copy(&packet), recent.kept())
+        };
+        assert_eq!(syn(49 * MS), (true, 2));
+        assert_eq!(syn(51 * MS), (false, 0));
+    }
+
+    /// As where packets take paths of different lengths.
+    #[test]
+    fn where_no_packet_comes_again_the_table_is_given_up() {
+        let hops = |n: u32, packet: &mut Packet| packet.hops -= (n % 2) as u8;
+        assert_ne!(kept_of(1000, hops), 0);
+        assert_eq!(kept_of(1100, hops), 0);
+        assert_eq!(kept_of(5000, hops), 0);
+    }
+
+    #[test]
+    fn copies_behind_a_bridge_are_found_when_the_clock_was_set_back() {
+        let mut recent = Recent::default();
+        for n in 0..100 {
+            let start = if n < 50 { START } else { START / 2 };
+            let packet = Packet {
+                ip_id: 0,
+                flags: Flags(if n == 0 { Flags::SYN } else { Flags::ACK }),
+                options: Options {
+                    timestamps: Some(Timestamps { value: 9, echo: 9 }),
+                    ..Options::default()
+                },
+                ..at(start + Nanos::from(n) * 2 * MS, nth(n))
+            };
+            assert!(!recent.is_copy(&packet));
+            assert!(recent.is_copy(&at(packet.at + MS, packet)), "{n}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 mod arbitrary;
 mod faults;
+mod forwarded;
 mod lifetime;
 mod places;
 mod segmentation;

@@ -156,7 +156,8 @@ impl Gathered {
         }
         let before = stream.recent.kept();
         let copy = stream.recent.is_copy(&packet);
-        self.recent += stream.recent.kept() - before;
+        // It may be less than before.
+        self.recent = self.recent + stream.recent.kept() - before;
         self.counts.copies += u64::from(copy);
         let record = Record::new(&packet, frame, number, copy);
         self.records.push(record);

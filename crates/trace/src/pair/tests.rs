@@ -258,6 +258,20 @@ fn overtaken_and_duplicated_packets_are_counted() {
     assert_eq!(stream.lost, 0);
 }
 
+/// The memory of what copies are found by is given back when there are none.
+#[test]
+fn paths_of_different_lengths_are_no_copies() {
+    let mut both = Both::new();
+    for n in 0..1200 {
+        let hops = 64 - (n % 2) as u8;
+        let at = u64::from(n) * MS / 10;
+        both.passes(at, &TcpFrame { hops, ..nth(n) });
+        both.ack(at + 30 * MS, 1 + (n + 1) * LEN);
+    }
+    let stream = both.data();
+    assert_eq!((stream.lost, stream.duplicated), (0, 0));
+}
+
 #[test]
 fn changes_on_the_way_are_named() {
     let mut both = Both::new();

@@ -15,6 +15,8 @@ pub(super) struct Datagram<'a> {
     pub source: Address,
     pub destination: Address,
     pub id: u16,
+    /// The time to live, or the hop limit.
+    pub hops: u8,
     /// Bytes of the IP header with options or extension headers.
     pub header: usize,
     /// The bytes kept of what it carries.
@@ -59,6 +61,7 @@ fn v4<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
         source: Address::V4(bytes(head, 12)?),
         destination: Address::V4(bytes(head, 16)?),
         id: u16::from_be_bytes([head[4], head[5]]),
+        hops: head[8],
         header: length,
         data: network.data.get(length..).ok_or(Skip::Cut)?,
         length: total - length,
@@ -109,6 +112,7 @@ fn v6<'a>(network: &Network<'a>) -> Result<Datagram<'a>, Skip> {
                     source: Address::V6(bytes(head, 8)?),
                     destination: Address::V6(bytes(head, 24)?),
                     id: 0,
+                    hops: head[7],
                     header: i,
                     data: network.data.get(i..).ok_or(Skip::Cut)?,
                     length: (length + 40).checked_sub(i).ok_or(Skip::Malformed)?,

@@ -84,6 +84,8 @@ pub struct Packet {
     pub framing: u16,
     /// The IPv4 identification; 0 in IPv6.
     pub ip_id: u16,
+    /// The time to live, or the hop limit.
+    pub hops: u8,
     /// The TCP options.
     pub options: Options,
 }

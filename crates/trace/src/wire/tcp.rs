@@ -52,6 +52,7 @@ pub(super) fn packet(
         headers: u16::try_from(ip.header + length).map_err(|_| Skip::Malformed)?,
         framing,
         ip_id: ip.id,
+        hops: ip.hops,
         options,
     })
 }

@@ -441,15 +441,16 @@ proptest! {
         (v6, vlan) in any::<(bool, Option<u16>)>(),
         (seq, ack, window, flags) in any::<(u32, u32, u16, u8)>(),
         payload in 0u32..300_000,
-        (ip_id, mss, window_scale, sack_permitted) in any::<(u16, Option<u16>, Option<u8>, bool)>(),
+        (ip_id, hops) in any::<(u16, u8)>(),
+        (mss, window_scale, sack_permitted) in any::<(Option<u16>, Option<u8>, bool)>(),
         timestamps in any::<Option<[u32; 2]>>(),
         blocks in prop::collection::vec(any::<(u32, u32)>(), 0..6),
         snaplen in 100usize..400,
     ) {
         let timestamps = timestamps.map(|[value, echo]| Timestamps { value, echo });
         let frame = TcpFrame {
-            seq, ack, window, flags, payload, ip_id, vlan, mss, window_scale, sack_permitted,
-            timestamps, sacks: Sacks::new(blocks.iter().map(|&(start, end)| start..end)), snaplen,
+            seq, ack, window, flags, payload, ip_id, hops, vlan, mss, window_scale,
+            sack_permitted, timestamps, sacks: Sacks::new(blocks.iter().map(|&(start, end)| start..end)), snaplen,
             ..if v6 { plain6() } else { plain() }
         };
         let mut bytes = Vec::new();
@@ -458,7 +459,7 @@ proptest! {
         let packet = decode_as(LinkType::ETHERNET, &bytes, wire_len as usize).unwrap();
         prop_assert_eq!((packet.seq, packet.ack, packet.window), (seq, ack, window));
         prop_assert_eq!((packet.flags, packet.payload), (Flags(flags), payload));
-        prop_assert_eq!(packet.ip_id, if v6 { 0 } else { ip_id });
+        prop_assert_eq!((packet.ip_id, packet.hops), (if v6 { 0 } else { ip_id }, hops));
         if packet.options.cut {
             return Ok(());
         }

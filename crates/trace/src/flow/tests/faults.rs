@@ -125,7 +125,7 @@ fn a_late_repetition_of_an_ip_id_is_a_retransmission() {
 }
 
 /// A conversation over IPv6, which has no IP identification.
-fn six() -> Talk {
+pub(super) fn six() -> Talk {
     let mut talk = Talk::new();
     talk.ends = [1, 2].map(|i| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, i], 50_000 + i).into());
     talk.handshake(0);
