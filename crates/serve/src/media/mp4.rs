@@ -1,5 +1,5 @@
-//! The duration of an MP4 file comes from the movie header. In a fragmented file it comes from the extends header, or from
-//! the first segment index (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
+//! The duration of an MP4 file comes from the movie header. In a fragmented file that header covers only the samples before the
+//! fragments, so the duration comes from the extends header, or from the first segment index (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
 
 use std::time::Duration;
 
@@ -42,12 +42,14 @@ fn header(source: &impl Source, at: u64, limit: u64) -> Result<Header, MediaErro
     Ok(Header { kind, content, end })
 }
 
-/// The values that were found, in the order of preference.
+/// The values that were found.
 #[derive(Default)]
 struct Durations {
     movie: Option<Duration>,
     /// Units of the movie's time in a second.
     scale: u64,
+    /// Whether fragments may follow the movie box: it has an `mvex` then.
+    fragmented: bool,
     extends: Option<u64>,
     index: Option<Duration>,
     /// Only the first index is read, even if it is wrong.
@@ -80,19 +82,22 @@ pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, Me
             b"moof" if seen_movie => break,
             _ => {}
         }
-        if found.movie.is_some() {
+        if found.header().is_some() {
             break;
         }
         at = next.end;
     }
-    let extends = found
-        .extends
-        .and_then(|extends| units(extends, found.scale));
-    found
-        .movie
-        .or(extends)
-        .or(found.index)
-        .ok_or(MediaError::NoDuration)
+    found.header().or(found.index).ok_or(MediaError::NoDuration)
+}
+
+impl Durations {
+    /// The duration by the movie box.
+    fn header(&self) -> Option<Duration> {
+        match self.fragmented {
+            true => units(self.extends?, self.scale),
+            false => self.movie,
+        }
+    }
 }
 
 fn movie(
@@ -112,17 +117,34 @@ fn movie(
                 found.movie = duration.and_then(|duration| units(duration, scale));
             }
             b"mvex" => {
-                let first = header(source, next.content, next.end);
-                if let Ok(first) = first
-                    && &first.kind == b"mehd"
-                {
-                    found.extends = Some(match version(source, &first)? {
-                        0 => u32::from_be_bytes(field(source, &first, 4)?).into(),
-                        _ => u64::from_be_bytes(field(source, &first, 4)?),
-                    });
-                }
+                found.fragmented = true;
+                extends(source, &next, found, left)?;
             }
             _ => {}
+        }
+        at = next.end;
+    }
+    Ok(())
+}
+
+/// Reads the overall duration in a movie extends box. A box in it that is damaged hides what is behind it.
+fn extends(
+    source: &impl Source,
+    extends: &Header,
+    found: &mut Durations,
+    left: &mut u32,
+) -> Result<(), MediaError> {
+    let mut at = extends.content;
+    while at < extends.end && *left > 0 {
+        *left -= 1;
+        let Ok(next) = header(source, at, extends.end) else {
+            break;
+        };
+        if &next.kind == b"mehd" {
+            found.extends = Some(match version(source, &next)? {
+                0 => u32::from_be_bytes(field(source, &next, 4)?).into(),
+                _ => u64::from_be_bytes(field(source, &next, 4)?),
+            });
         }
         at = next.end;
     }

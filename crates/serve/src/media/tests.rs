@@ -96,6 +96,25 @@ fn the_index_stands_in_for_the_header() {
     assert!(matches!(probe(&nothing), Err(MediaError::NoDuration)));
 }
 
+/// As ffmpeg writes it with `-movflags frag_keyframe`: the movie header has the duration of the samples beside it, which are those of the
+/// first fragment.
+#[test]
+fn the_movie_header_of_fragments_is_not_the_duration() {
+    let mut bytes = make::bytes(Layout::Mp4Fragmented, Duration::from_secs(60), 100_000).unwrap();
+    let of = |bytes: &[u8], kind: &[u8]| bytes.windows(4).position(|four| four == kind).unwrap();
+    let mvhd = of(&bytes, b"mvhd") + 4;
+    // Its time counts milliseconds.
+    bytes[mvhd + 16..mvhd + 20].copy_from_slice(&2_000_u32.to_be_bytes());
+    assert_eq!(probe(&bytes).unwrap().duration, Duration::from_secs(60));
+    let mehd = of(&bytes, b"mehd");
+    bytes[mehd..mehd + 4].copy_from_slice(b"free");
+    assert!(matches!(probe(&bytes), Err(MediaError::NoDuration)));
+    let moof = of(&bytes, b"moof") - 4;
+    let index = sidx(&[((bytes.len() - moof) as u32, 50)]);
+    let bytes = [&bytes[..moof], &index, &bytes[moof..]].concat();
+    assert_eq!(probe(&bytes).unwrap().duration, Duration::from_secs(50));
+}
+
 /// An index of segments, with bytes and seconds of each.
 fn sidx(references: &[(u32, u32)]) -> Vec<u8> {
     let mut sidx = (32 + 12 * references.len() as u32).to_be_bytes().to_vec();
