@@ -33,7 +33,8 @@ pub struct Entering {
     pub hash: u32,
     /// Its differentiated services code point.
     pub dscp: u8,
-    /// Its headers as they are on the way to the client, for rules. Without them, those of the flow in the plan count.
+    /// Its headers as they are on the way to the client, for rules and for queues that share by host. Without them, those
+    /// of the flow in the plan count.
     pub key: Option<FlowKey>,
 }
 
@@ -73,7 +74,7 @@ pub struct Path {
     stages: Vec<Stage>,
     /// The stages of each flow, forward and back.
     routes: Routes,
-    /// The place of the IPv4 header in a packet's bytes.
+    /// The place of the IP header in a packet's bytes.
     header: fn(&[u8]) -> Option<usize>,
     timers: Timers,
     packets: Packets,
@@ -92,8 +93,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// The elements of a plan. `header` finds the IPv4 header in a packet's bytes, if it has one.
-    /// If elements mark a packet, its code point and checksum are written there.
+    /// The elements of a plan. `header` finds the IP header in a packet's bytes, if it has one.
+    /// If elements mark a packet, its code point and ECN field are written there, and the checksum of IPv4.
     ///
     /// # Errors
     /// If flows do not fit the policy of a limiter.
@@ -140,10 +141,8 @@ impl Path {
         let mut packet = Packet::new(flow, entering.forward, entering.length, segment);
         (packet.hash, packet.dscp) = (entering.hash, entering.dscp);
         let header = (self.header)(bytes).and_then(|at| bytes.get(at..));
-        if let Some([first, second, ..]) = header
-            && first >> 4 == 4
-        {
-            packet.segment.ecn = Ecn::of(*second);
+        if let Some(field) = header.and_then(class_in) {
+            packet.segment.ecn = Ecn::of(field);
         }
         let begins = self.routes.begins(entering.flow);
         packet.place = begins.map_or(NOWHERE, |begins| begins[usize::from(!entering.forward)]);
@@ -257,10 +256,8 @@ impl Path {
                 continue;
             }
             let passed = match (&mut stage.element, &self.keys[id.index()]) {
-                (Element::Limiter(limiter), Some(key)) => {
-                    limiter.offer_as(now, id, key, &mut self.packets)
-                }
-                (element, _) => element.offer(now, id, &mut self.packets),
+                (element, Some(key)) => element.offer_as(now, id, key, &mut self.packets),
+                (element, None) => element.offer(now, id, &mut self.packets),
             };
             self.count_drops(index);
             if passed.is_none() {
@@ -303,25 +300,40 @@ impl Path {
     }
 }
 
-/// The second byte of a packet's IPv4 header: code point and ECN field.
+/// A packet's code point and ECN field, as the byte that a header has of them.
 fn class(packet: &Packet) -> u8 {
     packet.dscp << 2 | packet.segment.ecn as u8
 }
 
-/// Writes this byte into an IPv4 header.
+/// That byte of a whole header: the second one of IPv4 (RFC 2474 §3), or the traffic class of IPv6, which lies across two
+/// bytes (RFC 8200 §3).
+fn class_in(header: &[u8]) -> Option<u8> {
+    match header {
+        [first, second, ..] if first >> 4 == 4 && header.len() >= 20 => Some(*second),
+        [first, second, ..] if first >> 4 == 6 && header.len() >= 40 => {
+            Some(first << 4 | second >> 4)
+        }
+        _ => None,
+    }
+}
+
+/// Writes this byte into an IP header.
 fn mark(bytes: &mut [u8], field: u8, header: fn(&[u8]) -> Option<usize>) {
     let Some(bytes) = header(bytes).and_then(|at| bytes.get_mut(at..)) else {
         return;
     };
-    if bytes.len() < 20 || bytes[0] >> 4 != 4 {
+    let Some(before) = class_in(bytes).filter(|&before| before != field) else {
         return;
-    }
-    if bytes[1] == field {
+    };
+    if bytes[0] >> 4 == 6 {
+        // No checksum covers it (RFC 8200 §8.1).
+        bytes[0] = 0x60 | field >> 4;
+        bytes[1] = field << 4 | bytes[1] & 0x0f;
         return;
     }
     // RFC 1624 §3: HC' = ~(~HC + ~m + m'), where only the lower byte of the word differs.
     let check = !u16::from_be_bytes([bytes[10], bytes[11]]);
-    let sum = u32::from(check) + u32::from(!u16::from(bytes[1])) + u32::from(field);
+    let sum = u32::from(check) + u32::from(!u16::from(before)) + u32::from(field);
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use tidegate_limiter::{Nanos, Rate};
+use tidegate_limiter::{FlowKey, HashKey, Nanos, Rate};
 
 use crate::SECOND;
-use crate::packet::wire::Wire;
+use crate::packet::wire::{Wire, ends_hashes, hash_key};
 use crate::packet::{ETHERNET_HEADER, PacketId, Packets};
 use crate::plan::{CakePlan, Tins};
 use crate::random::Random;
@@ -41,6 +41,8 @@ pub struct Cake {
     bytes: u64,
     /// Server and client of each flow.
     ends: Box<[Ends]>,
+    /// The secret of the hashes.
+    secret: HashKey,
     random: Random,
 }
 
@@ -64,6 +66,7 @@ impl Cake {
             packets: 0,
             bytes: 0,
             ends: wires.iter().map(Wire::ends_hashes).collect(),
+            secret: wires.first().map_or_else(|| hash_key(0), Wire::hash_key),
             random,
         }
     }
@@ -80,12 +83,24 @@ impl Cake {
 
     /// Takes a packet in (`cake_enqueue`). If there are too many bytes then, drops from the longest queues.
     pub fn offer(&mut self, now: Nanos, id: PacketId, packets: &mut Packets) {
+        let ends = self.ends.get(packets.get(id).flow as usize);
+        let ends = ends.copied().unwrap_or([0; 2]);
+        self.offer_between(now, id, ends, packets);
+    }
+
+    /// The same for a packet with these headers, as they are on the way to the client: its hosts are theirs.
+    pub fn offer_as(&mut self, now: Nanos, id: PacketId, key: &FlowKey, packets: &mut Packets) {
+        self.offer_between(now, id, ends_hashes(key, self.secret), packets);
+    }
+
+    fn offer_between(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        [server, client]: Ends,
+        packets: &mut Packets,
+    ) {
         let packet = packets.get(id);
-        let [server, client] = self
-            .ends
-            .get(packet.flow as usize)
-            .copied()
-            .unwrap_or([0; 2]);
         let ends = if packet.forward {
             [server, client]
         } else {

@@ -144,8 +144,8 @@ impl Limiter {
         self.decide(now, id, meta, packets)
     }
 
-    /// The same for a packet with these headers, as they are on the way to the client. Rules see them, and not those of
-    /// the flow in the plan.
+    /// The same for a packet with these headers, as they are on the way to the client. Rules and hosts follow from them,
+    /// and not from those of the flow in the plan.
     #[inline]
     pub fn offer_as(
         &mut self,
@@ -222,7 +222,13 @@ impl Limiter {
         // As the classifier does: the hash as a fraction of the class's queues.
         let share = (u64::from(packet.hash) * u64::from(class.queues)) >> 32;
         let host = match &self.sorting {
-            Sorting::Flows(_, wires) if class.hosts > 0 => wires[packet.flow as usize].host_hash(),
+            Sorting::Flows(_, wires) if class.hosts > 0 => {
+                let wire = &wires[packet.flow as usize];
+                key.map_or_else(
+                    || wire.host_hash(),
+                    |key| key.host_hash(wire.hash_key(), false),
+                )
+            }
             _ => 0,
         };
         PacketMeta {

@@ -6,7 +6,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_limiter::{Nanos, Rate};
+use tidegate_limiter::{FlowKey, Nanos, Rate};
 
 use super::cake::Cake;
 use super::codel::{Aim, CoDel};
@@ -148,6 +148,17 @@ impl Link {
             Queue::DualPi2(queue) => queue.offer(now, id, packets),
             Queue::Cake(queue) => queue.offer(now, id, packets),
         }
+        if self.sending.is_none() {
+            self.send_next(now, packets);
+        }
+    }
+
+    /// The same for a packet with these headers, as they are on the way to the client, for a queue that shares by host.
+    pub fn offer_as(&mut self, now: Nanos, id: PacketId, key: &FlowKey, packets: &mut Packets) {
+        let Queue::Cake(queue) = &mut self.queue else {
+            return self.offer(now, id, packets);
+        };
+        queue.offer_as(now, id, key, packets);
         if self.sending.is_none() {
             self.send_next(now, packets);
         }

@@ -17,7 +17,7 @@ pub mod tap;
 
 use std::sync::Arc;
 
-use tidegate_limiter::Nanos;
+use tidegate_limiter::{FlowKey, Nanos};
 
 use crate::RunError;
 use crate::outcome::Sample;
@@ -115,6 +115,26 @@ impl Element {
             Self::Tap(_) => return Some(id),
         }
         None
+    }
+
+    /// The same for a packet with these headers, as they are on the way to the client. They count, and not those of the flow
+    /// in the plan.
+    #[inline]
+    pub fn offer_as(
+        &mut self,
+        now: Nanos,
+        id: PacketId,
+        key: &FlowKey,
+        packets: &mut Packets,
+    ) -> Option<PacketId> {
+        match self {
+            Self::Link(link) => {
+                link.offer_as(now, id, key, packets);
+                None
+            }
+            Self::Limiter(limiter) => limiter.offer_as(now, id, key, packets),
+            element => element.offer(now, id, packets),
+        }
     }
 
     /// A packet that the element held and that leaves now.

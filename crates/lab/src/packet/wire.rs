@@ -115,8 +115,12 @@ impl Wire {
 
     /// The hashes of the addresses of server and client.
     pub fn ends_hashes(&self) -> [u32; 2] {
-        let key = self.key(0, 0);
-        [true, false].map(|source| key.host_hash(self.hash_key, source))
+        ends_hashes(&self.key(0, 0), self.hash_key)
+    }
+
+    /// The secret with which its simulation's flows are hashed.
+    pub fn hash_key(&self) -> HashKey {
+        self.hash_key
     }
 
     /// The flow's connection of this number.
@@ -195,6 +199,11 @@ impl Wire {
         };
         frame.encode(out)
     }
+}
+
+/// The hashes of the addresses of server and client, of headers on the way to the client.
+pub fn ends_hashes(key: &FlowKey, secret: HashKey) -> [u32; 2] {
+    [true, false].map(|source| key.host_hash(secret, source))
 }
 
 /// The secret with which a simulation's flows are hashed.

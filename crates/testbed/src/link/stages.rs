@@ -56,8 +56,8 @@ impl Stages {
         check(&plan)?;
         let far = link.round_trips.iter().map(|&(far, _)| far);
         let header = match layer {
-            Layer::Frames => ipv4_in_frame,
-            Layer::Packets => ipv4_packet,
+            Layer::Frames => ip_in_frame,
+            Layer::Packets => ip_in_packet,
         };
         Ok(Self {
             layer,
@@ -188,14 +188,17 @@ fn ip(frame: &[u8]) -> Option<(usize, u16)> {
     Some((at, kind(at - 2)?))
 }
 
-/// Where the IPv4 header of a frame is.
-fn ipv4_in_frame(frame: &[u8]) -> Option<usize> {
-    ip(frame).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
+/// Where the IP header of a frame is.
+fn ip_in_frame(frame: &[u8]) -> Option<usize> {
+    let (at, kind) = ip(frame)?;
+    // What the frame says of its content must be true.
+    let (_, version) = version(frame.get(at..)?)?;
+    (version == kind).then_some(at)
 }
 
-/// Where the IPv4 header of an IP packet is.
-fn ipv4_packet(packet: &[u8]) -> Option<usize> {
-    version(packet).and_then(|(at, kind)| (kind == 0x0800).then_some(at))
+/// Where the IP header of an IP packet is.
+fn ip_in_packet(packet: &[u8]) -> Option<usize> {
+    version(packet).map(|(at, _)| at)
 }
 
 /// The IP header of a packet without Ethernet headers, and of which version it is.

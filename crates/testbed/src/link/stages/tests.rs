@@ -135,6 +135,121 @@ fn a_tagged_packet_is_re_marked_where_its_header_is() {
     assert_eq!(stages.counts(SECOND)[0].marked, 1);
 }
 
+/// Some bytes of an IPv6 header at this place of a frame.
+fn traffic_class(frame: &[u8], at: usize) -> u8 {
+    frame[at] << 4 | frame[at + 1] >> 4
+}
+
+#[test]
+fn ipv6_is_re_marked_in_its_traffic_class() {
+    let bursts = SingleRateBursts {
+        committed: 1,
+        excess: 0,
+    };
+    let marking = Marking {
+        green: Decision::Pass,
+        yellow: Decision::Mark(10),
+        red: Decision::Mark(12),
+    };
+    let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
+    let plan = LinkPlan {
+        forward: vec![ElementKind::Limiter {
+            config: config.into(),
+            classes: None,
+            overhead: 0,
+        }],
+        ..LinkPlan::default()
+    };
+    let mut packet = frame("[2001:db8:1::1]:80", "[2001:db8::2]:80").split_off(14);
+    // ECT(1) and a flow label, which stay.
+    packet[1..4].copy_from_slice(&[0x1a, 0xbc, 0xde]);
+    let mut stages = Stages::new(&plan, Layer::Packets).unwrap();
+    stages.arrive(0, true, &packet);
+    let marked = stages.leave(0).unwrap().bytes;
+    assert_eq!(traffic_class(&marked, 0), 12 << 2 | 1);
+    assert_eq!(marked[..4], [0x63, 0x1a, 0xbc, 0xde]);
+    assert_eq!(marked[4..], packet[4..]);
+    assert_eq!(stages.counts(SECOND)[0].marked, 1);
+}
+
+#[test]
+fn queues_mark_ipv6_as_they_mark_ipv4() {
+    let plan = LinkPlan {
+        forward: vec![ElementKind::Link {
+            rate: RATE,
+            queue: QueueKind::CoDel {
+                target: 5 * MILLISECOND,
+                interval: 100 * MILLISECOND,
+                packets: 1000,
+                ecn: true,
+            },
+        }],
+        ..LinkPlan::default()
+    };
+    let mut counts = Vec::new();
+    for (ends, at) in [
+        (["192.0.2.1:80", "192.0.2.17:80"], [1, 0x02, 0x03]),
+        (["[2001:db8:1::1]:80", "[2001:db8::2]:80"], [1, 0x20, 0x30]),
+    ] {
+        let mut packet = frame(ends[0], ends[1]).split_off(14);
+        let [at, ect0, ce] = at;
+        packet[usize::from(at)] |= ect0;
+        let mut stages = Stages::new(&plan, Layer::Packets).unwrap();
+        for _ in 0..400 {
+            stages.arrive(0, true, &packet);
+        }
+        let left = std::iter::from_fn(|| stages.leave(SECOND));
+        let left: Vec<u8> = left.map(|leaving| leaving.bytes[usize::from(at)]).collect();
+        assert_eq!(left.len(), 400, "nothing is dropped");
+        let marked = left.iter().filter(|&&byte| byte & ce == ce).count();
+        assert_eq!(marked as u64, stages.counts(SECOND)[0].marked);
+        counts.push(marked);
+    }
+    assert!(counts[0] > 0 && counts[0] == counts[1], "{counts:?}");
+}
+
+/// The first server has one flow, the second three: [Cake18 §III-C] divides by hosts first. Servers are the sources of
+/// downloads, and the destinations of uploads.
+#[test]
+fn cake_shares_by_the_hosts_of_real_packets() {
+    use tidegate_lab::scenario::elements;
+    for (forward, isolation) in [(true, "dual-src"), (false, "dual-dst")] {
+        let queue = format!("{{ kind = \"cake\", isolation = \"{isolation}\" }}");
+        let words = ["link", "10mbit", "queue", &queue].map(str::to_owned);
+        let read = elements(&words, 100 * MILLISECOND, &|_| Err(String::new())).unwrap();
+        let way = vec![read[0].kind.clone()];
+        let plan = match forward {
+            true => LinkPlan {
+                forward: way,
+                ..LinkPlan::default()
+            },
+            false => LinkPlan {
+                back: way,
+                ..LinkPlan::default()
+            },
+        };
+        let mut stages = Stages::new(&plan, Layer::Packets).unwrap();
+        let servers = [
+            "192.0.2.1:80",
+            "192.0.2.9:80",
+            "192.0.2.9:81",
+            "192.0.2.9:82",
+        ];
+        for server in servers.repeat(50) {
+            let packet = match forward {
+                true => frame(server, "100.64.0.2:1000"),
+                false => frame("100.64.0.2:1000", server),
+            };
+            stages.arrive(0, forward, &packet[14..]);
+        }
+        let left: Vec<_> = std::iter::from_fn(|| stages.leave(SECOND)).collect();
+        let at = if forward { 15 } else { 19 };
+        let first = left[..80].iter().filter(|packet| packet.bytes[at] == 1);
+        let first = first.count();
+        assert!((36..=44).contains(&first), "{first} of 80");
+    }
+}
+
 #[test]
 fn packets_without_ethernet_headers_are_the_same_packets() {
     let ends = [
