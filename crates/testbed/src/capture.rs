@@ -1,6 +1,6 @@
 //! Capture files: they appear under their names when they are complete.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ use tidegate_trace::read::LinkType;
 use tidegate_trace::write::{PcapWriter, Resolution};
 
 use crate::TestbedError;
+use unfinished::Unfinished;
+
+mod unfinished;
 
 #[cfg(test)]
 mod tests;
@@ -44,23 +47,19 @@ impl Captures for CaptureFolder {
     }
 }
 
-/// A file being written, under another name until it is complete.
+/// A file being written.
 #[derive(Debug)]
 struct CaptureFile {
-    file: PathBuf,
-    partial: PathBuf,
     out: BufWriter<File>,
+    unfinished: Unfinished,
 }
 
 impl CaptureFile {
     fn create(file: &Path) -> io::Result<Self> {
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = file.with_file_name(name);
+        let (file, unfinished) = Unfinished::create(file)?;
         Ok(Self {
-            file: file.to_owned(),
-            out: BufWriter::with_capacity(1 << 16, File::create(&partial)?),
-            partial,
+            out: BufWriter::with_capacity(1 << 16, file),
+            unfinished,
         })
     }
 }
@@ -78,14 +77,7 @@ impl Write for CaptureFile {
 impl CaptureWriter for CaptureFile {
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.out.flush()?;
-        fs::rename(&self.partial, &self.file)
-    }
-}
-
-impl Drop for CaptureFile {
-    fn drop(&mut self) {
-        // The file was renamed unless something failed. Then no incomplete file stays.
-        let _ = fs::remove_file(&self.partial);
+        self.unfinished.place(self.out.get_ref())
     }
 }
 

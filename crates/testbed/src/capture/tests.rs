@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tidegate_lab::experiment::{ExperimentError, Settings, run};
@@ -45,7 +46,8 @@ fn captures_are_complete_or_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let capture = CaptureFolder::new(path).create("server.pcap").unwrap();
-    assert_eq!(files(path), 1);
+    // Where the file system has nameless files, nothing would stay if this process were killed.
+    assert!(files(path) <= 1 && !path.join("server.pcap").exists());
     drop(capture);
     assert_eq!(files(path), 0);
     captured(path, true).unwrap();
@@ -58,6 +60,24 @@ fn captures_are_complete_or_not_there() {
     captured(path, false).unwrap();
     assert_eq!(first, bytes(), "byte for byte");
     assert_eq!(files(path), 2);
+}
+
+/// As two shells with the same folder do.
+#[test]
+fn captures_of_the_same_name_do_not_destroy_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let create = || CaptureFolder::new(path).create("server.pcap").unwrap();
+    let (mut first, mut second, third) = (create(), create(), create());
+    first.write_all(b"the first").unwrap();
+    second.write_all(b"2").unwrap();
+    first.finish().unwrap();
+    let text = || fs::read_to_string(path.join("server.pcap")).unwrap();
+    assert_eq!(text(), "the first");
+    drop(third);
+    second.finish().unwrap();
+    assert_eq!(text(), "2");
+    assert_eq!(files(path), 1);
 }
 
 #[test]
