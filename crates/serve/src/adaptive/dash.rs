@@ -1,13 +1,16 @@
 //! Media presentation descriptions of DASH (ISO/IEC 23009-1).
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
 use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
-use super::{Manifest, Pattern, Place, Size, Step, uri};
+use super::timeline::{Line, Step, Times};
+use super::{Manifest, Pattern, Place, Size, uri};
 
 /// Representations of a presentation.
 const MOST_REPRESENTATIONS: usize = 1_000;
@@ -17,31 +20,25 @@ const MOST_LEVELS: usize = 8;
 /// What an element hands down to those in it.
 #[derive(Debug, Clone, Default)]
 struct Level {
-    base: String,
-    /// Whether a `BaseURL` named the file.
+    /// `None`: it is on another server.
+    base: Option<String>,
+    /// Whether a `BaseURL` named the file, and whether one did so at this level.
     has_base: bool,
+    has_own_base: bool,
     media: Option<String>,
     first: Option<String>,
     /// Whether the segments are named, by a pattern or one by one.
     named: bool,
     timescale: Option<u64>,
     duration: Option<u64>,
-    /// The time that a timeline has, and its segments.
-    timeline: (u64, u64),
-    lines: Rc<Vec<Line>>,
+    lines: Arc<Vec<Line>>,
     first_number: Option<u64>,
     /// What it is: video, audio, text.
     kind: Option<String>,
     listed: Rc<Vec<String>>,
-}
-
-/// A line of a timeline: segments that last equally long.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    begins: Option<u64>,
-    lasts: u64,
-    /// How often it is repeated; less than 0: to the end.
-    repeated: i64,
+    /// The bytes of the file that initialize it, and those of its index: the first, and the one behind the last.
+    starts: Option<(u64, u64)>,
+    index: Option<(u64, u64)>,
 }
 
 /// A representation whose set is not complete.
@@ -110,12 +107,13 @@ fn parse(
     let mut reader = Reader::from_str(text);
     let mut all = Presentation::default();
     let mut levels = vec![Level {
-        base: path.to_owned(),
+        base: Some(path.to_owned()),
         ..Level::default()
     }];
     let mut set: Vec<Representation> = Vec::new();
     let mut count = 0;
-    let mut in_base = false;
+    // What a `BaseURL` has so far.
+    let mut reference: Option<String> = None;
     loop {
         let event = reader.read_event().ok()?;
         let (element, empty) = match &event {
@@ -131,18 +129,26 @@ fn parse(
                     all.lasts = lasts.as_deref().and_then(duration);
                     all.is_live = attribute(element, "type").is_some_and(|kind| kind == "dynamic");
                 }
-                b"Period" => all.periods += 1,
+                b"Period" => {
+                    all.periods += 1;
+                    // A single period lasts as long as the presentation, which need not say it then (ISO/IEC 23009-1, 5.3.2.1).
+                    let lasts = attribute(element, "duration");
+                    all.lasts = all.lasts.or(lasts.as_deref().and_then(duration));
+                }
                 _ => {}
             }
             match element.local_name().as_ref() {
                 b"Period" | b"AdaptationSet" | b"Representation" if !empty => {
-                    let below = level.clone();
+                    let below = Level {
+                        has_own_base: false,
+                        ..level.clone()
+                    };
                     levels.push(below);
                     if levels.len() > MOST_LEVELS {
                         return None;
                     }
                 }
-                b"BaseURL" => in_base = !empty,
+                b"BaseURL" => reference = (!empty).then(String::new),
                 b"SegmentTemplate" => level.template(element),
                 b"SegmentList" => {
                     level.named = true;
@@ -156,10 +162,13 @@ fn parse(
                     }
                 }
                 b"SegmentTimeline" => {
-                    level.timeline = (0, 0);
-                    level.lines = Rc::default();
+                    level.lines = Arc::default();
                 }
-                b"Initialization" => level.first = attribute(element, "sourceURL"),
+                b"SegmentBase" => level.index = range(element, "indexRange").or(level.index),
+                b"Initialization" => {
+                    level.first = attribute(element, "sourceURL");
+                    level.starts = range(element, "range");
+                }
                 b"S" => level.timed(element),
                 _ => {}
             }
@@ -182,20 +191,36 @@ fn parse(
             }
         }
         match &event {
-            Event::Text(text) if in_base => {
-                let level = levels.last_mut()?;
-                let reference = text.decode().ok()?;
-                match uri::resolve(&level.base, reference.trim()) {
-                    Some(base) => {
-                        level.base = base;
-                        level.has_base = true;
+            Event::Text(text) => {
+                if let Some(reference) = &mut reference {
+                    reference.push_str(&text.decode().ok()?);
+                }
+            }
+            Event::CData(text) => {
+                if let Some(reference) = &mut reference {
+                    reference.push_str(&text.decode().ok()?);
+                }
+            }
+            Event::GeneralRef(entity) => {
+                if let Some(reference) = &mut reference {
+                    match entity.resolve_char_ref().ok()? {
+                        Some(character) => reference.push(character),
+                        None => {
+                            let name = entity.decode().ok()?;
+                            reference.push_str(resolve_predefined_entity(&name)?);
+                        }
                     }
-                    // On another server.
-                    None => level.base = String::new(),
                 }
             }
             Event::End(element) => match element.local_name().as_ref() {
-                b"BaseURL" => in_base = false,
+                b"BaseURL" => {
+                    let reference = reference.take()?;
+                    let (level, above) = levels.split_last_mut()?;
+                    let above = above
+                        .last()
+                        .map_or(Some(path), |above| above.base.as_deref());
+                    level.rebase(above, reference.trim());
+                }
                 b"Representation" => set.last_mut()?.level = levels.pop()?,
                 b"AdaptationSet" => {
                     levels.pop()?;
@@ -215,6 +240,17 @@ fn parse(
 }
 
 impl Level {
+    /// Takes a `BaseURL`, as it is seen from the level above. Several at one level are alternatives (ISO/IEC 23009-1, 5.6.5): the first
+    /// one that leads to this server counts.
+    fn rebase(&mut self, above: Option<&str>, reference: &str) {
+        if self.has_own_base && self.base.is_some() {
+            return;
+        }
+        self.base = above.and_then(|above| uri::resolve(above, reference));
+        self.has_own_base = true;
+        self.has_base |= self.base.is_some();
+    }
+
     fn times(&mut self, element: &BytesStart<'_>) {
         self.timescale = number(element, "timescale").or(self.timescale);
         self.duration = number(element, "duration").or(self.duration);
@@ -230,17 +266,12 @@ impl Level {
 
     /// A line of a timeline: segments that last equally long.
     fn timed(&mut self, element: &BytesStart<'_>) {
-        // A negative count stands for "until the next line".
-        let repeated = number(element, "r").unwrap_or(0).saturating_add(1);
-        let lasts = number(element, "d").unwrap_or(0);
-        self.timeline.0 = (self.timeline.0).saturating_add(lasts.saturating_mul(repeated));
-        self.timeline.1 = self.timeline.1.saturating_add(repeated);
         // A timeline that is handed down is complete.
-        if let Some(lines) = Rc::get_mut(&mut self.lines) {
+        if let Some(lines) = Arc::get_mut(&mut self.lines) {
             let repeated = attribute(element, "r").and_then(|count| count.parse().ok());
             lines.push(Line {
                 begins: number(element, "t"),
-                lasts,
+                lasts: number(element, "d").unwrap_or(0),
                 repeated: repeated.unwrap_or(0),
             });
         }
@@ -283,14 +314,36 @@ impl Level {
         times
     }
 
-    /// How long a segment lasts: on average, where they differ.
-    fn lasts(&self) -> Step {
-        let (units, segments) = match (self.duration, self.timeline) {
-            (Some(units), _) => (units, 1),
-            (None, (time, segments)) => (time, segments),
-        };
-        let timescale = self.step().timescale.saturating_mul(segments.max(1));
-        Step { units, timescale }
+    /// What tells the time of a segment by its number.
+    fn numbers(&self) -> Times {
+        let unit = self.step();
+        match self.duration {
+            None if !self.lines.is_empty() => Times::Timeline {
+                lines: Arc::clone(&self.lines),
+                first: self.first_number(),
+                unit,
+            },
+            lasts => Times::Alike(Step {
+                units: lasts.unwrap_or(0),
+                ..unit
+            }),
+        }
+    }
+
+    /// The number of the first segment (ISO/IEC 23009-1, 5.3.9.5.3).
+    fn first_number(&self) -> u64 {
+        self.first_number.unwrap_or(1)
+    }
+
+    /// Bytes at the beginning of a file that are no video. Without a range of its own the initialization is all before the index.
+    fn head(&self) -> u64 {
+        match (self.starts, self.index) {
+            (None, None) => 0,
+            (None, Some((_, end))) => end,
+            (Some((0, end)), Some((index, behind))) if index <= end => behind.max(end),
+            (Some((0, end)), _) => end,
+            (Some(_), _) => 0,
+        }
     }
 
     /// A unit of its times.
@@ -308,50 +361,60 @@ impl Manifest {
         let rates = set.iter().map(|representation| representation.rate);
         let track = self.track(rates.collect());
         for Representation { id, rate, level } in set {
-            if rate == 0 || level.base.is_empty() {
+            let Some(base) = level.base.as_deref().filter(|_| rate > 0) else {
                 continue;
-            }
+            };
             let size = Size::Rate(rate);
             if !level.named {
                 // One file with an index, of which players fetch ranges.
                 if level.has_base {
-                    self.list(level.base, track, size, Some(Place::ByOffset));
+                    let place = Place::ByOffset { head: level.head() };
+                    self.list(base.to_owned(), track, size, Some(place));
                 }
                 continue;
             }
             let named = |template: &str| filled(template, &id, rate);
             if let Some((path, "", _)) = level.first.as_deref().map(named).as_ref().map(parts)
-                && let Some(path) = uri::resolve(&level.base, path)
+                && let Some(path) = uri::resolve(base, path)
             {
                 self.list(path, track, size, None);
             }
-            let lasts = level.lasts();
+            let numbers = level.numbers();
             for (i, media) in (0..).zip(&*level.listed) {
                 if self.is_full() {
                     return;
                 }
-                if let Some(path) = uri::resolve(&level.base, media) {
-                    self.list(path, track, size, lasts.times(i).map(Place::At));
+                if let Some(path) = uri::resolve(base, media) {
+                    self.list(
+                        path,
+                        track,
+                        size,
+                        numbers
+                            .at(level.first_number().saturating_add(i))
+                            .map(Place::At),
+                    );
                 }
             }
             let Some((before, after, hole)) = level.media.as_deref().map(named) else {
                 continue;
             };
             // The number stands in no part that the resolution of the path would change.
-            let Some((before, after)) =
-                uri::resolve(&level.base, &format!("{before}{MARK}{after}")).and_then(|path| {
+            let Some((before, after)) = uri::resolve(base, &format!("{before}{MARK}{after}"))
+                .and_then(|path| {
                     let (before, after) = path.split_once(MARK)?;
                     Some((before.to_owned(), after.to_owned()))
                 })
             else {
                 continue;
             };
-            let step = match hole {
-                Some(Hole::Number) => lasts,
-                Some(Hole::Time) => level.step(),
+            let times = match hole {
+                Some(Hole::Number) => numbers,
+                Some(Hole::Time) => Times::Alike(level.step()),
                 None => continue,
             };
-            if !self.has_room(before.len() + after.len()) {
+            let last = self.patterns.last().map(|pattern| &pattern.times);
+            let weight = times.weight(last);
+            if !self.has_room(before.len() + after.len() + weight) {
                 return;
             }
             self.patterns.push(Pattern {
@@ -359,7 +422,7 @@ impl Manifest {
                 size,
                 before,
                 after,
-                step,
+                times,
             });
         }
     }
@@ -378,35 +441,36 @@ impl Representation {
                 "representations in one file with an index",
             ));
         }
-        let path =
-            |reference: &str| uri::resolve(&level.base, reference).ok_or(ProgrammeError::Elsewhere);
+        let base = level.base.as_deref().ok_or(ProgrammeError::Elsewhere)?;
+        let address =
+            |reference: &str| uri::address(base, reference).ok_or(ProgrammeError::Elsewhere);
         let first = match &level.first {
             Some(template) => {
                 let (before, after, _) = filled(template, &id, rate);
-                Some(path(&format!("{before}{after}"))?)
+                Some(address(&format!("{before}{after}"))?)
             }
             None => None,
         };
         let step = level.step();
         let mut rendition = Rendition {
             rate,
-            first: first.map(|path| Part::whole(path, Duration::ZERO)),
+            first: first.map(|address| Part::whole(address, Duration::ZERO)),
             parts: Vec::new(),
         };
         let times = level.times_of_all(all, room.segments + 1);
         for (i, (begins, lasts)) in (0..).zip(&times) {
-            let path = match (&level.media, level.listed.get(i as usize)) {
-                (_, Some(listed)) => path(listed)?,
+            let address = match (&level.media, level.listed.get(i as usize)) {
+                (_, Some(listed)) => address(listed)?,
                 (Some(template), None) => {
-                    let number = level.first_number.unwrap_or(1).saturating_add(i);
-                    path(&numbered(template, &id, rate, (number, *begins)))?
+                    let number = level.first_number().saturating_add(i);
+                    address(&numbered(template, &id, rate, (number, *begins)))?
                 }
                 // The list ends.
                 (None, None) => break,
             };
-            room.take(&path)?;
+            room.take(&address)?;
             let plays = step.times(*lasts).unwrap_or_default();
-            rendition.parts.push(Part::whole(path, plays));
+            rendition.parts.push(Part::whole(address, plays));
         }
         Ok(rendition)
     }
@@ -508,4 +572,14 @@ fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
 
 fn number(element: &BytesStart<'_>, name: &str) -> Option<u64> {
     attribute(element, name)?.parse().ok()
+}
+
+/// A range of bytes, `FIRST-LAST`: the first, and the one behind the last.
+fn range(element: &BytesStart<'_>, name: &str) -> Option<(u64, u64)> {
+    let range = attribute(element, name)?;
+    let (first, last) = range.split_once('-')?;
+    Some((
+        first.parse().ok()?,
+        last.parse::<u64>().ok()?.checked_add(1)?,
+    ))
 }

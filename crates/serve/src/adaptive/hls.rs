@@ -1,5 +1,6 @@
 //! Playlists of HLS (RFC 8216).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use m3u8_rs::{
@@ -8,7 +9,7 @@ use m3u8_rs::{
 };
 
 use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
-use super::{Manifest, Place, Size, uri};
+use super::{Address, Manifest, Place, Size, uri};
 
 /// Playlists that a multivariant playlist may name.
 const MOST_PLAYLISTS: usize = 200;
@@ -25,34 +26,42 @@ pub(super) fn read(
             add(&mut manifest, path, &media, track, None);
         }
         Playlist::MasterPlaylist(master) => {
-            let mut media = |reference: &str| {
-                let path = uri::resolve(path, reference)?;
-                let Ok(Playlist::MediaPlaylist(media)) = parse_playlist_res(&other(&path)?) else {
-                    return None;
-                };
-                Some((path, media))
+            let mut media = |path: &str| match parse_playlist_res(&other(path)?) {
+                Ok(Playlist::MediaPlaylist(media)) => Some(media),
+                _ => None,
             };
-            variants(&mut manifest, &master, &mut media);
-            renditions(&mut manifest, &master.alternatives, &mut media);
+            variants(&mut manifest, path, &master, &mut media);
+            renditions(&mut manifest, path, &master.alternatives, &mut media);
         }
     }
     Some(manifest)
 }
 
-/// Adds the variants, which are one track.
+/// Adds the variants, which are one track. A multivariant playlist names the same playlist once for each group of audio, with bandwidths that
+/// contain the audio. Which group a player takes is not known. So a playlist counts once, with the largest of them: a player that measures
+/// against that one must be able to reach it.
 fn variants(
     manifest: &mut Manifest,
+    base: &str,
     master: &MasterPlaylist,
-    media: &mut impl FnMut(&str) -> Option<(String, MediaPlaylist)>,
+    media: &mut impl FnMut(&str) -> Option<MediaPlaylist>,
 ) {
-    let variants = || {
-        let all = master.variants.iter().filter(|variant| !variant.is_i_frame);
-        all.take(MOST_PLAYLISTS)
-    };
-    let track = manifest.track(variants().map(|variant| variant.bandwidth).collect());
-    for variant in variants() {
-        if let Some((path, media)) = media(&variant.uri) {
-            add(manifest, &path, &media, track, Some(variant.bandwidth));
+    // Each with its path in the folder, or as it is written if it leads elsewhere.
+    let mut all: Vec<(Result<String, &str>, u64)> = Vec::new();
+    let variants = master.variants.iter().filter(|variant| !variant.is_i_frame);
+    for variant in variants.take(MOST_PLAYLISTS) {
+        let at = uri::resolve(base, &variant.uri).ok_or(&*variant.uri);
+        match all.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, rate)) => *rate = variant.bandwidth.max(*rate),
+            None => all.push((at, variant.bandwidth)),
+        }
+    }
+    let track = manifest.track(all.iter().map(|(_, rate)| *rate).collect());
+    for (path, rate) in all {
+        if let Ok(path) = path
+            && let Some(media) = media(&path)
+        {
+            add(manifest, &path, &media, track, Some(rate));
         }
     }
 }
@@ -60,12 +69,17 @@ fn variants(
 /// Adds the renditions that have playlists of their own. Their rate is not stated, and those of a group are one track.
 fn renditions(
     manifest: &mut Manifest,
+    base: &str,
     renditions: &[AlternativeMedia],
-    media: &mut impl FnMut(&str) -> Option<(String, MediaPlaylist)>,
+    media: &mut impl FnMut(&str) -> Option<MediaPlaylist>,
 ) {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for rendition in renditions.iter().take(MOST_PLAYLISTS) {
-        let Some((path, media)) = rendition.uri.as_deref().and_then(&mut *media) else {
+        let path = rendition.uri.as_deref();
+        let Some(path) = path.and_then(|reference| uri::resolve(base, reference)) else {
+            continue;
+        };
+        let Some(media) = media(&path) else {
             continue;
         };
         let known = groups.iter().find(|group| group.0 == rendition.group_id);
@@ -92,6 +106,7 @@ fn add(
     // Numbers of segments go on while a live playlist moves.
     let number = u32::try_from(media.media_sequence).unwrap_or(u32::MAX);
     let mut at = Duration::from_secs(media.target_duration).saturating_mul(number);
+    let heads = heads(media);
     for segment in &media.segments {
         if manifest.is_full() {
             return;
@@ -105,7 +120,9 @@ fn add(
             None => continue,
         };
         let place = match segment.byte_range {
-            Some(_) => Place::ByOffset,
+            Some(_) => Place::ByOffset {
+                head: heads.get(&*segment.uri).copied().unwrap_or(0),
+            },
             None => Place::At(begins),
         };
         if let Some(path) = uri::resolve(path, &segment.uri) {
@@ -118,6 +135,16 @@ fn add(
             manifest.list(path, track, Size::Rate(rate), None);
         }
     }
+}
+
+/// Where in each file the initialization ends that is a part of it (`EXT-X-MAP` with a range: RFC 8216, section 4.3.2.5).
+fn heads(media: &MediaPlaylist) -> HashMap<&str, u64> {
+    let maps = media.segments.iter().filter_map(|one| one.map.as_ref());
+    let heads = maps.filter_map(|map| {
+        let (first, count) = span(map.byte_range.as_ref(), 0)?;
+        (first == 0).then_some((&*map.uri, count))
+    });
+    heads.collect()
 }
 
 /// The variants that a player chooses from: those with the first one's audio.
@@ -142,14 +169,14 @@ fn audio(master: &MasterPlaylist) -> Option<&str> {
         .as_deref()
 }
 
-/// The paths of the playlists that a player of a multivariant playlist reads.
-pub(super) fn playlists(path: &str, text: &[u8]) -> Vec<String> {
+/// The playlists that a player of a multivariant playlist reads.
+pub(super) fn playlists(path: &str, text: &[u8]) -> Vec<Address> {
     let Ok(Playlist::MasterPlaylist(master)) = parse_playlist_res(text) else {
         return Vec::new();
     };
     let video = played(&master).map(|variant| &*variant.uri);
     let all = video.chain(audio(&master));
-    all.filter_map(|reference| uri::resolve(path, reference))
+    all.filter_map(|reference| uri::address(path, reference))
         .collect()
 }
 
@@ -157,7 +184,7 @@ pub(super) fn playlists(path: &str, text: &[u8]) -> Vec<String> {
 pub(super) fn programme(
     path: &str,
     text: &[u8],
-    mut other: impl FnMut(&str) -> Option<Vec<u8>>,
+    mut other: impl FnMut(&Address) -> Option<Vec<u8>>,
     mut room: Room,
 ) -> Result<Programme, ProgrammeError> {
     let unreadable = |_| ProgrammeError::Unreadable;
@@ -170,10 +197,10 @@ pub(super) fn programme(
         }
     };
     let mut read = |reference: &str, rate: u64| {
-        let path = uri::resolve(path, reference).ok_or(ProgrammeError::Elsewhere)?;
-        let text = other(&path).ok_or(ProgrammeError::Unreadable)?;
+        let address = uri::address(path, reference).ok_or(ProgrammeError::Elsewhere)?;
+        let text = other(&address).ok_or(ProgrammeError::Unreadable)?;
         match parse_playlist_res(&text) {
-            Ok(Playlist::MediaPlaylist(media)) => rendition(&path, &media, rate, &mut room),
+            Ok(Playlist::MediaPlaylist(media)) => rendition(&address.path, &media, rate, &mut room),
             _ => Err(ProgrammeError::Unreadable),
         }
     };
@@ -201,7 +228,7 @@ fn rendition(
     if !media.end_list {
         return Err(ProgrammeError::Live);
     }
-    let resolve = |reference: &str| uri::resolve(path, reference).ok_or(ProgrammeError::Elsewhere);
+    let resolve = |reference: &str| uri::address(path, reference).ok_or(ProgrammeError::Elsewhere);
     let mut rendition = Rendition {
         rate,
         ..Rendition::default()
@@ -222,9 +249,13 @@ fn rendition(
         let range = span(segment.byte_range.as_ref(), after);
         after = range.map_or(0, |(first, count)| first.saturating_add(count));
         let plays = Duration::try_from_secs_f32(segment.duration).unwrap_or_default();
-        let path = resolve(&segment.uri)?;
-        room.take(&path)?;
-        rendition.parts.push(Part { path, plays, range });
+        let address = resolve(&segment.uri)?;
+        room.take(&address)?;
+        rendition.parts.push(Part {
+            address,
+            plays,
+            range,
+        });
     }
     Ok(rendition)
 }

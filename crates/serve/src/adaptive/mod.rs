@@ -9,6 +9,7 @@ mod hls;
 mod programme;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod uri;
 
 use std::collections::HashMap;
@@ -21,6 +22,8 @@ use crate::media::PLAUSIBLE;
 pub use cmcd::Cmcd;
 use programme::Room;
 pub use programme::{Part, Programme, ProgrammeError, Track};
+use timeline::Times;
+pub use uri::Address;
 
 /// Segments of a manifest that are remembered. Those behind them are sent like other files.
 const MOST_SEGMENTS: usize = 200_000;
@@ -55,16 +58,8 @@ struct Pattern {
     size: Size,
     before: String,
     after: String,
-    /// What one more in the number is in time.
-    step: Step,
-}
-
-/// A length of time as a fraction of seconds, because numbers of segments become large.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Step {
-    units: u64,
-    /// Units in a second.
-    timescale: u64,
+    /// What tells the time by the number.
+    times: Times,
 }
 
 /// What tells the rate of a segment.
@@ -81,8 +76,12 @@ enum Size {
 pub enum Place {
     /// At this time.
     At(Duration),
-    /// The file holds many segments: where a request begins tells.
-    ByOffset,
+    /// The file holds many segments: where a request begins tells, unless it is for the headers and indexes that end before `head`. Those
+    /// are fetched by each viewer who comes to the file, wherever in the video that is.
+    ByOffset {
+        /// Bytes at the beginning of the file that are no video.
+        head: u64,
+    },
 }
 
 /// A segment, as a manifest describes it.
@@ -186,14 +185,14 @@ impl Manifest {
 }
 
 impl Programme {
-    /// Reads a manifest. `path` is where it lies, and `other` the playlists that it names, by their paths.
+    /// Reads a manifest. `path` is where it lies, and `other` the playlists that it names, by their addresses.
     ///
     /// # Errors
     /// If it cannot be played.
     pub fn read(
         path: &str,
         text: &[u8],
-        other: impl FnMut(&str) -> Option<Vec<u8>>,
+        other: impl FnMut(&Address) -> Option<Vec<u8>>,
     ) -> Result<Self, ProgrammeError> {
         let room = Room {
             segments: MOST_SEGMENTS,
@@ -218,8 +217,8 @@ impl Programme {
         }
     }
 
-    /// The paths of the playlists that a manifest needs beside its own.
-    pub fn playlists(path: &str, text: &[u8]) -> Vec<String> {
+    /// The playlists that a manifest needs beside its own.
+    pub fn playlists(path: &str, text: &[u8]) -> Vec<Address> {
         match uri::extension(path) {
             Some("mpd") => Vec::new(),
             _ => hls::playlists(path, text),
@@ -235,15 +234,6 @@ impl Pattern {
         if !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        Some(Place::At(self.step.times(number.parse().ok()?)?))
-    }
-}
-
-impl Step {
-    /// This many of it.
-    fn times(self, number: u64) -> Option<Duration> {
-        let units = u128::from(number) * u128::from(self.units);
-        let nanos = units.checked_mul(1_000_000_000)? / u128::from(self.timescale.max(1));
-        Some(Duration::from_nanos(nanos.try_into().ok()?))
+        Some(Place::At(self.times.at(number.parse().ok()?)?))
     }
 }

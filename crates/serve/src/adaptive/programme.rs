@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::uri::Address;
+
 /// All tracks of a video.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Programme {
@@ -30,8 +32,8 @@ pub struct Rendition {
 /// A segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Path on the server, without a slash in front.
-    pub path: String,
+    /// Where it is on the server.
+    pub address: Address,
     /// How long it plays.
     pub plays: Duration,
     /// The bytes of the file that it has, if not all: the first, and how many.
@@ -63,9 +65,9 @@ pub enum ProgrammeError {
 
 impl Part {
     /// A whole file.
-    pub(super) fn whole(path: String, plays: Duration) -> Self {
+    pub(super) fn whole(address: Address, plays: Duration) -> Self {
         Self {
-            path,
+            address,
             plays,
             range: None,
         }
@@ -76,17 +78,18 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct Room {
     pub segments: usize,
-    /// Bytes of their paths.
+    /// Bytes of their addresses.
     pub bytes: usize,
 }
 
 impl Room {
     /// Takes the room for a segment.
-    pub fn take(&mut self, path: &str) -> Result<(), ProgrammeError> {
+    pub fn take(&mut self, address: &Address) -> Result<(), ProgrammeError> {
+        let bytes = address.path.len() + address.query.as_ref().map_or(0, String::len);
         let left = self
             .segments
             .checked_sub(1)
-            .zip(self.bytes.checked_sub(path.len()));
+            .zip(self.bytes.checked_sub(bytes));
         (self.segments, self.bytes) = left.ok_or(ProgrammeError::TooLarge)?;
         Ok(())
     }

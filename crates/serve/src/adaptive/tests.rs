@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod wild;
+
 const MASTER: &str = "#EXTM3U
 #EXT-X-VERSION:7
 #EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"English\",DEFAULT=YES,URI=\"sound/list.m3u8\"
@@ -104,9 +106,13 @@ fn segments_of_dash_are_named_by_patterns() {
     let sound = find("show/sound-192000.m4s").unwrap();
     assert_eq!((sound.rate, sound.track), (mbit(0.128), 1));
     assert_eq!(sound.place, Some(Place::At(Duration::from_secs(4))));
-    assert_eq!(find("show/whole.mp4").unwrap().place, Some(Place::ByOffset));
+    assert_eq!(
+        find("show/whole.mp4").unwrap().place,
+        Some(Place::ByOffset { head: 0 })
+    );
     let listed = find("show/l1.m4s").unwrap();
-    assert_eq!(listed.place, Some(Place::At(Duration::from_secs(5))));
+    // Number 2, as in a pattern.
+    assert_eq!(listed.place, Some(Place::At(Duration::from_secs(10))));
     for none in ["show/low/x.m4s", "show/low/3.mp4", "far.mp4", "low/3.m4s"] {
         assert_eq!(find(none), None, "{none}");
     }
@@ -176,7 +182,7 @@ fn no_manifest_needs_much_memory() {
         let all = played.into_iter().flat_map(|played| played.tracks);
         let renditions = all.flat_map(|track| track.renditions);
         let parts = renditions.flat_map(|rendition| rendition.parts);
-        assert!(parts.map(|part| part.path.len()).sum::<usize>() < 2 * MOST_BYTES);
+        assert!(parts.map(|part| part.address.path.len()).sum::<usize>() < 2 * MOST_BYTES);
         let read = Manifest::read("a.mpd", text.as_bytes(), |_| None);
         let weight = read.map_or(0, |manifest| manifest.weight());
         assert!(weight < 2 * MOST_BYTES, "{weight}");
@@ -200,19 +206,28 @@ proptest! {
 fn fetched(track: &Track) -> Vec<(u64, Vec<&str>)> {
     let renditions = track.renditions.iter();
     renditions
-        .map(|one| (one.rate, one.parts.iter().map(|part| &*part.path).collect()))
+        .map(|one| {
+            (
+                one.rate,
+                one.parts.iter().map(|part| &*part.address.path).collect(),
+            )
+        })
         .collect()
 }
 
 #[test]
 fn players_read_playlists_of_hls() {
     let path = "show/all.m3u8";
-    let names = [
-        "show/720p/list.m3u8",
-        "show/360p/list.m3u8",
-        "show/sound/list.m3u8",
+    let at = |path: &str, query: Option<&str>| Address {
+        path: path.to_owned(),
+        query: query.map(str::to_owned),
+    };
+    let lists = [
+        at("show/720p/list.m3u8", Some("token=1")),
+        at("show/360p/list.m3u8", None),
+        at("show/sound/list.m3u8", None),
     ];
-    assert_eq!(Programme::playlists(path, MASTER.as_bytes()), names);
+    assert_eq!(Programme::playlists(path, MASTER.as_bytes()), lists);
     let read = |list: &str| {
         let list = list.to_owned();
         Programme::read(path, MASTER.as_bytes(), move |_| Some(list.clone().into()))
@@ -230,7 +245,7 @@ fn players_read_playlists_of_hls() {
     assert_eq!(fetched(video), expected);
     assert_eq!(fetched(sound)[0].1.len(), 2);
     let first = video.renditions[0].first.as_ref().unwrap();
-    assert_eq!(first.path, "show/360p/first.mp4");
+    assert_eq!(first.address.path, "show/360p/first.mp4");
     assert_eq!(video.renditions[0].parts[1].plays, Duration::from_secs(2));
     // Without an end it is a live stream.
     let live = LIST.replace("#EXT-X-ENDLIST", "");
@@ -281,7 +296,10 @@ fn players_read_presentations_of_dash() {
         (1_000_000, vec!["d/a/007.m4s", "d/a/008.m4s", "d/a/009.m4s"])
     );
     assert_eq!(found[1].0, 2_000_000);
-    assert_eq!(video.renditions[0].first.as_ref().unwrap().path, "d/a.mp4");
+    assert_eq!(
+        video.renditions[0].first.as_ref().unwrap().address.path,
+        "d/a.mp4"
+    );
     assert_eq!(fetched(sound)[0].1, ["d/s0.m4s", "d/s1.m4s"]);
     let line = r#"<SegmentTemplate timescale="1000" media="$Bandwidth$-$Time$.m4s"><SegmentTimeline>
 <S t="500" d="2000" r="1"/><S d="1000"/></SegmentTimeline></SegmentTemplate>"#;

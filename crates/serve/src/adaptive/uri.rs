@@ -1,7 +1,18 @@
 //! From what a manifest writes to a path in the served folder.
 
+use crate::percent;
+
 /// Bytes of a path: the kernel opens no longer one.
 pub(super) const LONGEST: usize = 4_096;
+
+/// What a player asks a server for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Without a slash in front, and decoded.
+    pub path: String,
+    /// As it is written, without the question mark. The server of the files may need it, as with signed URLs.
+    pub query: Option<String>,
+}
 
 /// The extension of a file's name.
 pub(super) fn extension(path: &str) -> Option<&str> {
@@ -9,8 +20,16 @@ pub(super) fn extension(path: &str) -> Option<&str> {
     Some(name.rsplit_once('.')?.1)
 }
 
-/// The path that a reference leads to, seen from a file or a folder that ends in a slash (RFC 3986, section 5.2.4). `None` for
+/// Where a reference leads, seen from a file or a folder that ends in a slash (RFC 3986, section 5.2). `None` for
 /// another server's, and for one that leads out of the folder.
+pub(super) fn address(base: &str, reference: &str) -> Option<Address> {
+    let path = resolve(base, reference)?;
+    let (reference, _) = reference.split_once('#').unwrap_or((reference, ""));
+    let query = reference.split_once('?').map(|(_, query)| query.to_owned());
+    Some(Address { path, query })
+}
+
+/// The path that it leads to (RFC 3986, section 5.2.4).
 pub(super) fn resolve(base: &str, reference: &str) -> Option<String> {
     let end = reference.find(['?', '#']).unwrap_or(reference.len());
     let reference = &reference[..end];
@@ -25,23 +44,19 @@ pub(super) fn resolve(base: &str, reference: &str) -> Option<String> {
         Some(_) => "",
         None => base.rsplit_once('/').map_or("", |(folder, _)| folder),
     };
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    let parts = folder.split('/').filter(|part| !part.is_empty());
+    let mut parts: Vec<String> = parts.map(str::to_owned).collect();
     for part in reference.split('/') {
         match part {
             "" | "." => {}
             ".." => drop(parts.pop()?),
-            part => parts.push(part),
+            // The base is decoded already: a percent sign in a folder's name stands for itself.
+            part => parts.push(String::from_utf8(percent::decoded(part)?).ok()?),
         }
     }
     let mut path = parts.join("/");
     if reference.ends_with('/') && !path.is_empty() {
         path.push('/');
     }
-    decoded(&path)
-}
-
-/// Undoes percent-encoding.
-fn decoded(path: &str) -> Option<String> {
-    let bytes = crate::percent::decoded(path)?;
-    String::from_utf8(bytes).ok()
+    Some(path)
 }

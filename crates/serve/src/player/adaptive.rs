@@ -15,13 +15,22 @@ use tokio::time::{Instant, sleep, timeout};
 use super::error::PlayError;
 use super::transport::{Line, get};
 use super::viewed::{Player, Viewed, note_answer};
-use crate::adaptive::{Part, Programme, Track};
+use crate::adaptive::{Address, Part, Programme, Track};
 use crate::percent;
 
 /// Bytes of a manifest with all its playlists.
 const MOST_TEXT: usize = 16 << 20;
 /// Bytes of a segment.
 const MOST_SEGMENT: usize = 256 << 20;
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// A manifest or playlist of at most this many bytes.
+    Text(usize),
+    /// Video or audio, whose bytes are counted.
+    Media,
+}
 /// Playback counts bytes at a rate. Here a byte stands for a microsecond of video.
 const MICROSECONDS: u64 = 8_000_000;
 /// A rendition is chosen if it needs no more than this share of the rate at which the last segments came.
@@ -34,8 +43,7 @@ const REMEMBERED: usize = 3;
 pub(super) struct Show {
     began: Instant,
     playback: Option<Playback>,
-    /// Bytes of video that arrived, and how long they play; not counting what is not video of the first track.
-    bytes: u64,
+    /// How long the segments of the first track that arrived play.
     pub plays: Duration,
     /// The rates of the segments that arrived, each as often as it plays.
     weighted: f64,
@@ -53,7 +61,6 @@ impl Show {
         Self {
             began,
             playback: None,
-            bytes: 0,
             plays: Duration::ZERO,
             weighted: 0.0,
             rendition: None,
@@ -73,7 +80,6 @@ impl Show {
         let end = if complete { self.last } else { end };
         let nanos = self.nanos(end);
         viewed.duration = end - self.began;
-        viewed.bytes = self.bytes;
         viewed.throttled = self.throttled;
         viewed.switches = Some(self.switches);
         let rate = self.weighted / self.plays.as_secs_f64().max(1e-9);
@@ -125,6 +131,17 @@ impl Show {
         }
     }
 
+    /// How long to fetch nothing, until no more than this is in the buffer. It becomes less only while the video plays.
+    fn waits(&mut self, most: Duration) -> Duration {
+        let buffered = self.buffered();
+        let playback = self.playback.as_ref();
+        let plays = playback.is_some_and(|playback| playback.runs_out().is_some());
+        match plays {
+            true => buffered.saturating_sub(most),
+            false => Duration::ZERO,
+        }
+    }
+
     fn buffered(&mut self) -> Duration {
         let nanos = self.nanos(Instant::now());
         let playback = self.playback.as_mut();
@@ -142,19 +159,20 @@ struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// The body of a file on the server, or of a part of it. Without a path it is the manifest.
+    /// The body of a file on the server, or of a part of it. Without an address it is the manifest.
     async fn fetch(
         &mut self,
-        path: &str,
+        address: Option<&Address>,
         range: Option<(u64, u64)>,
         waits: bool,
-        most: usize,
+        kind: Kind,
         viewed: &mut Viewed,
     ) -> Result<Vec<u8>, PlayError> {
-        let url = match path {
-            "" => self.url.clone(),
-            path => beside(self.url, path)?,
+        let url = match address {
+            None => self.url.clone(),
+            Some(address) => beside(self.url, address)?,
         };
+        let path = url.path().to_owned();
         let mut request = get(&url)?;
         let headers = request.headers_mut();
         headers.insert("cmcd-session", self.session.clone());
@@ -180,6 +198,10 @@ impl Requests<'_> {
                 "the server answers {status} for {path}"
             )));
         }
+        let most = match kind {
+            Kind::Text(most) => most,
+            Kind::Media => MOST_SEGMENT,
+        };
         let mut body = Limited::new(response.into_body(), most);
         let mut bytes = Vec::new();
         loop {
@@ -191,11 +213,26 @@ impl Requests<'_> {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         bytes.extend_from_slice(&data);
+                        // Also of a segment that the viewer does not wait for to its end.
+                        if let Kind::Media = kind {
+                            viewed.bytes += data.len() as u64;
+                        }
                     }
                 }
                 Some(Err(error)) => return Err(PlayError::Answer(format!("{path}: {error}"))),
             }
         }
+    }
+
+    /// The bytes of a segment, or of what comes before all segments.
+    async fn part(
+        &mut self,
+        part: &Part,
+        waits: bool,
+        viewed: &mut Viewed,
+    ) -> Result<u64, PlayError> {
+        let bytes = self.fetch(Some(&part.address), part.range, waits, Kind::Media, viewed);
+        Ok(bytes.await?.len() as u64)
     }
 }
 
@@ -230,7 +267,7 @@ pub(super) async fn fetch(
     let mut begun: Vec<Option<usize>> = vec![None; programme.tracks.len()];
     let count = main.renditions.iter().map(|one| one.parts.len()).min();
     for number in 0..count.unwrap_or(0) {
-        let wait = show.buffered().saturating_sub(player.buffer);
+        let wait = show.waits(player.buffer);
         if !wait.is_zero() {
             sleep(wait).await;
         }
@@ -244,8 +281,7 @@ pub(super) async fn fetch(
         if begun[0].replace(chosen) != Some(chosen)
             && let Some(first) = &rendition.first
         {
-            let bytes = requests.fetch(&first.path, first.range, waits, MOST_SEGMENT, viewed);
-            show.bytes += bytes.await?.len() as u64;
+            requests.part(first, waits, viewed).await?;
         }
         let part = &rendition.parts[number];
         // Audio and video are needed together.
@@ -256,16 +292,13 @@ pub(super) async fn fetch(
             {
                 let first = rendition.first.iter().filter(|_| *next == 0);
                 for part in first.chain([part]) {
-                    let bytes = requests.fetch(&part.path, part.range, waits, MOST_SEGMENT, viewed);
-                    show.bytes += bytes.await?.len() as u64;
+                    requests.part(part, waits, viewed).await?;
                 }
                 (*next, *plays) = (*next + 1, *plays + part.plays);
             }
         }
         let began = Instant::now();
-        let bytes = requests.fetch(&part.path, part.range, waits, MOST_SEGMENT, viewed);
-        let bytes = bytes.await?.len() as u64;
-        show.bytes += bytes;
+        let bytes = requests.part(part, waits, viewed).await?;
         show.arrived(
             rendition.rate,
             part,
@@ -291,32 +324,37 @@ async fn programme(
     let path = percent::decoded(requests.url.path().trim_start_matches('/'));
     let path = path.and_then(|path| String::from_utf8(path).ok());
     let path = path.ok_or(PlayError::Answer("the URL's path is not text".into()))?;
-    let text = requests.fetch("", None, true, MOST_TEXT, viewed).await?;
+    let kind = Kind::Text(MOST_TEXT);
+    let text = requests.fetch(None, None, true, kind, viewed).await?;
     let mut playlists = HashMap::new();
     let mut left = MOST_TEXT - text.len();
     for playlist in Programme::playlists(&path, &text) {
         if let Entry::Vacant(place) = playlists.entry(playlist) {
-            let text = requests
-                .fetch(place.key(), None, true, left, viewed)
-                .await?;
+            let address = Some(place.key());
+            let text = requests.fetch(address, None, true, Kind::Text(left), viewed);
+            let text = text.await?;
             left -= text.len();
             place.insert(text);
         }
     }
-    let programme = Programme::read(&path, &text, |path| playlists.get(path).cloned());
+    let programme = Programme::read(&path, &text, |address| playlists.get(address).cloned());
     programme.map_err(|error| PlayError::Answer(error.to_string()))
 }
 
-/// The URL of a path on the same server.
-fn beside(url: &Uri, path: &str) -> Result<Uri, PlayError> {
+/// The URL of an address on the same server.
+fn beside(url: &Uri, Address { path, query }: &Address) -> Result<Uri, PlayError> {
     let mut parts = url.clone().into_parts();
     let wrong = |problem: String| PlayError::Url {
         url: format!("{url}: {path}"),
         problem,
     };
-    let path = format!("/{}", percent::encoded(path));
+    let mut target = format!("/{}", percent::encoded(path));
+    if let Some(query) = query {
+        target = format!("{target}?{query}");
+    }
     parts.path_and_query = Some(
-        path.parse()
+        target
+            .parse()
             .map_err(|error: hyper::http::uri::InvalidUri| wrong(error.to_string()))?,
     );
     Uri::from_parts(parts).map_err(|error| wrong(error.to_string()))

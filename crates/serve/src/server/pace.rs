@@ -91,11 +91,12 @@ impl Pace {
 }
 
 impl SegmentPace {
-    /// Where a part of the file begins in the video.
+    /// Where a part of the file begins in the video; `None` for headers.
     pub fn place(&self, span: Span) -> Option<Duration> {
         match self.place? {
             Place::At(time) => Some(time),
-            Place::ByOffset => Some(time_of(self.rate, span.start)),
+            Place::ByOffset { head } if span.end <= head => None,
+            Place::ByOffset { .. } => Some(time_of(self.rate, span.start)),
         }
     }
 }
