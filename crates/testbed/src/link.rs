@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{io, mem};
@@ -23,7 +23,7 @@ use stages::Stages;
 
 pub(crate) use stages::Layer;
 
-pub use tidegate_lab::plan::{ElementKind, QueueKind};
+pub use tidegate_lab::plan::{ElementKind, NodePlan, QueueKind};
 
 mod stages;
 
@@ -46,6 +46,8 @@ pub struct LinkPlan {
     /// forward, and half behind the last one back. So flows with several round trips share what is
     /// between.
     pub round_trips: Vec<(Prefix, Nanos)>,
+    /// Capacities that limiters share. The limiters are indices of elements, those forward first.
+    pub nodes: Vec<NodePlan>,
     /// Seed of the elements' random values.
     pub seed: u64,
     /// Files of the taps' captures, those forward first.
@@ -159,7 +161,40 @@ struct Shared {
     stop: AtomicBool,
     /// Set if there is something in `orders`, so that the thread need not take the lock otherwise.
     asked: AtomicBool,
-    orders: Mutex<Vec<Order>>,
+    orders: Mutex<Orders>,
+}
+
+impl Shared {
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    list: Vec<Order>,
+    /// Whether the thread has ended, so that nobody obeys them.
+    are_over: bool,
+}
+
+/// Ends with the thread's work, also if that panics.
+struct Work<F: Fn()> {
+    shared: Arc<Shared>,
+    /// What is to be done if it ends before its owner wants it.
+    early: F,
+}
+
+impl<F: Fn()> Drop for Work<F> {
+    fn drop(&mut self) {
+        // Whoever waits for an answer hears at once that there is none.
+        *self.shared.orders() = Orders {
+            list: Vec::new(),
+            are_over: true,
+        };
+        if !self.shared.stop.load(Ordering::Relaxed) {
+            (self.early)();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -177,14 +212,15 @@ impl Link {
     /// If the plan contradicts itself, or a capture cannot be written.
     pub fn new(ends: Ends, plan: &LinkPlan) -> Result<Self, TestbedError> {
         let ends: [Box<dyn End>; 2] = [Box::new(ends.near), Box::new(ends.far)];
-        Self::between(ends, plan, Layer::Frames)
+        Self::between(ends, plan, Layer::Frames, || {})
     }
 
-    /// Connects two ends, near and far.
+    /// Connects two ends, near and far. If it fails, `early` is called at once.
     pub(crate) fn between(
         ends: [Box<dyn End>; 2],
         plan: &LinkPlan,
         layer: Layer,
+        early: impl Fn() + Send + 'static,
     ) -> Result<Self, TestbedError> {
         let origin = Instant::now();
         let link = match layer {
@@ -196,9 +232,13 @@ impl Link {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name("link".into()).spawn(move || {
-            let result = Service::new(origin, &ends, stages, &mut recording).run(&theirs);
-            recording.finish()?;
-            result
+            let work = Work {
+                shared: theirs,
+                early,
+            };
+            let result = Service::new(origin, &ends, stages, &mut recording).run(&work.shared);
+            drop(work);
+            result.and(recording.finish())
         });
         Ok(Self {
             layer,
@@ -252,8 +292,11 @@ impl Link {
     }
 
     fn order(&self, order: Order) {
-        let mut orders = (self.shared.orders.lock()).unwrap_or_else(PoisonError::into_inner);
-        orders.push(order);
+        let mut orders = self.shared.orders();
+        if orders.are_over {
+            return;
+        }
+        orders.list.push(order);
         self.shared.asked.store(true, Ordering::Release);
     }
 
@@ -320,8 +363,7 @@ impl<'a> Service<'a> {
     fn run(&mut self, shared: &Shared) -> Result<(), TestbedError> {
         while !shared.stop.load(Ordering::Relaxed) {
             if shared.asked.swap(false, Ordering::AcqRel) {
-                let orders = shared.orders.lock();
-                let orders = mem::take(&mut *orders.unwrap_or_else(PoisonError::into_inner));
+                let orders = mem::take(&mut shared.orders().list);
                 orders.into_iter().for_each(|order| self.obey(order));
             }
             self.forwarder.turn(&mut self.lines, PATIENCE)?;

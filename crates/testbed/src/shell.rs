@@ -26,7 +26,8 @@ use crate::forward::End;
 use crate::link::{Layer, Link, LinkPlan, LinkReport};
 use crate::namespace::Port;
 use crate::{TestbedError, join};
-use addresses::{Addresses, Taken};
+use addresses::{Addresses, Taken, Way};
+use guard::Guard;
 use names::Names;
 use outside::Outside;
 use translation::Translation;
@@ -38,6 +39,7 @@ pub use user::{UserNamespaces, may_open_shells};
 
 mod addresses;
 mod first;
+mod guard;
 mod names;
 mod outside;
 mod refusal;
@@ -83,6 +85,8 @@ pub struct Shell {
     addresses: Addresses,
     translation: Translation,
     names: Option<Names>,
+    guard: Guard,
+    is_filtered: bool,
 }
 
 impl Shell {
@@ -97,16 +101,24 @@ impl Shell {
         }
         let (addresses, port) = gateway()?;
         let mtu = addresses.mtu;
-        let translation = Translation::new(&addresses)?;
+        let guard = Guard::default();
+        let translation = Translation::new(&addresses, guard.clone())?;
         let outside = Outside::new(port, addresses.clone())?;
+        let is_filtered = outside.is_filtered();
         let (inside, net) = thread::scope(|scope| join(scope.spawn(|| inside(&addresses, mtu))))?;
         let ends: [Box<dyn End>; 2] = [Box::new(outside), Box::new(inside)];
+        let watching = guard.clone();
+        let link = Link::between(ends, plan, Layer::Packets, move || {
+            watching.lose("the shell's link");
+        })?;
         Ok(Self {
-            link: Link::between(ends, plan, Layer::Packets)?,
+            link,
             net,
             addresses,
             translation,
             names: None,
+            guard,
+            is_filtered,
         })
     }
 
@@ -119,6 +131,11 @@ impl Shell {
     /// The shell's address in packets before they leave this machine.
     pub fn address(&self) -> IpAddr {
         self.addresses.shell.into()
+    }
+
+    /// Whether rules of this machine seem to drop what it sends to the shell, and so all replies.
+    pub fn is_filtered(&self) -> bool {
+        self.is_filtered
     }
 
     /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback address, such as 127.0.0.53: passes
@@ -176,7 +193,7 @@ impl Shell {
         let thread = thread.map_err(TestbedError::system("start a thread"))?;
         match from.recv() {
             Ok(Ok(id)) => {
-                self.translation.guard(id)?;
+                self.guard.protect(id)?;
                 Ok(Running { id, thread })
             }
             Ok(Err(error)) => Err(error),
@@ -195,11 +212,12 @@ impl Shell {
     /// Ends its network, and returns how well it worked.
     ///
     /// # Errors
-    /// If the link has failed, or a capture could not be written.
+    /// If the link or anything else that the shell needs has failed, or a capture could not be written.
     pub fn finish(self) -> Result<LinkReport, TestbedError> {
         let report = self.link.finish();
         drop((self.translation, self.names));
-        report
+        let report = report?;
+        self.guard.check().map(|()| report)
     }
 }
 
@@ -242,13 +260,13 @@ fn spawn(net: &File, command: &mut Command) -> Result<Child, TestbedError> {
 fn gateway() -> Result<(Addresses, Port), TestbedError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev");
     let text = text.map_err(TestbedError::system("list the devices"))?;
-    let mtu = addresses::mtu();
+    let way = Way::here();
     let taken = Taken::here(&std::fs::read_to_string(names::FILE).unwrap_or_default());
     for number in addresses::unused(&text) {
-        let Some(mut addresses) = Addresses::free(number, mtu, &taken) else {
+        let Some(mut addresses) = Addresses::free(number, &way, &taken) else {
             continue;
         };
-        let device = match device(&addresses.name, mtu, addresses.gateway) {
+        let device = match device(&addresses.name, way.mtu, addresses.gateway) {
             Ok(device) => device,
             // Another shell was faster.
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => continue,

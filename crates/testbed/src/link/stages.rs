@@ -172,7 +172,7 @@ fn plan(link: &LinkPlan) -> Plan {
         connections: None,
         aggregates: vec!["link".into()],
         elements: elements.collect(),
-        nodes: Vec::new(),
+        nodes: link.nodes.clone(),
         flows: flows.collect(),
     }
 }

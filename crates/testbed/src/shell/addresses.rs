@@ -16,6 +16,13 @@ pub(super) const BITS: u8 = 30;
 /// The same for IPv6.
 pub(super) const BITS6: u8 = 64;
 
+/// The networks of IPv6 of which shells have one each. Programs choose between IPv6 and IPv4 by the address that packets would have
+/// (RFC 6724 §6): from a unique local one they would go to servers by IPv4, even where this machine takes IPv6. So shells have addresses
+/// for tests there (RFC 5180 §8), which have the label of global ones.
+const BENCHMARKS: [u16; 3] = [0x2001, 2, 0];
+/// Unique local addresses (RFC 4193), where there is no way outside by IPv6: so that programs take IPv4. The digits after fd are "tideg".
+const LOCAL: [u16; 3] = [0xfd74, 0x6964, 0x6567];
+
 /// The addresses of a shell: a network of two hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Addresses {
@@ -70,7 +77,7 @@ impl Taken {
 
 impl Addresses {
     /// The addresses of the shell of this number, unless something else has them.
-    pub(super) fn free(number: u32, mtu: u16, taken: &Taken) -> Option<Self> {
+    pub(super) fn free(number: u32, way: &Way, taken: &Taken) -> Option<Self> {
         // Shared address space, RFC 6598: neither public nor in use in private networks. If this machine has an address of it, as behind a
         // provider's translation or in an overlay, rules for all of it are likely. The other one is for tests, RFC 2544.
         let shared = (Ipv4Addr::new(100, 64, 0, 0), 10);
@@ -79,15 +86,15 @@ impl Addresses {
             true => (Ipv4Addr::new(198, 18, 0, 0), 15),
         };
         let base = u32::from(block) + 4 * number % (1 << (32 - bits));
-        (!taken.meets(base.into(), BITS)).then(|| Self::new(number, base, mtu))
+        (!taken.meets(base.into(), BITS)).then(|| Self::new(number, base, way))
     }
 
-    fn new(number: u32, base: u32, mtu: u16) -> Self {
-        // Unique local addresses, RFC 4193; the digits after fd are "tideg".
-        let six = |host| {
-            let subnet = number as u16;
-            Ipv6Addr::new(0xfd74, 0x6964, 0x6567, subnet, 0, 0, 0, host)
+    fn new(number: u32, base: u32, way: &Way) -> Self {
+        let [a, b, c] = match way.has_six {
+            true => BENCHMARKS,
+            false => LOCAL,
         };
+        let six = |host| Ipv6Addr::new(a, b, c, number as u16, 0, 0, 0, host);
         Self {
             name: format!("{NAME}{number}"),
             gateway: (base + 1).into(),
@@ -95,7 +102,7 @@ impl Addresses {
             gateway6: six(1),
             shell6: six(2),
             has_six: true,
-            mtu,
+            mtu: way.mtu,
         }
     }
 }
@@ -109,16 +116,43 @@ pub(super) fn unused(devices: &str) -> impl Iterator<Item = u32> {
     (first..MOST).chain(0..first.min(MOST))
 }
 
-/// Most bytes of packets on the way outside.
-pub(super) fn mtu() -> u16 {
-    let ask = || {
-        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-        // Nothing is sent. It is an address for documentation (RFC 5737): the default route leads there.
-        socket.connect("198.51.100.1:9").ok()?;
-        getsockopt(&socket, IpMtu).ok()
-    };
-    // At least what IPv6 needs, at most what the forwarding thread takes.
-    ask().unwrap_or(1500).clamp(1280, 9000) as u16
+/// The way outside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    /// Most bytes of packets.
+    pub(super) mtu: u16,
+    /// Whether global addresses of IPv6 are reached from one of this machine.
+    has_six: bool,
+}
+
+impl Way {
+    /// That of this machine.
+    pub(super) fn here() -> Self {
+        // Nothing is sent. These are addresses for documentation (RFC 5737, RFC 3849): the default route leads there.
+        let connect = |from: &str, to: &str| {
+            let socket = UdpSocket::bind(from).ok()?;
+            socket.connect(to).ok().map(|()| socket)
+        };
+        let four = connect("0.0.0.0:0", "198.51.100.1:9");
+        let mtu = four.and_then(|socket| getsockopt(&socket, IpMtu).ok());
+        let six = connect("[::]:0", "[2001:db8::1]:9");
+        let own = six.and_then(|socket| socket.local_addr().ok());
+        Self {
+            // At least what IPv6 needs, at most what the forwarding thread takes.
+            mtu: mtu.unwrap_or(1500).clamp(1280, 9000) as u16,
+            has_six: own.is_some_and(|own| match own.ip() {
+                IpAddr::V6(own) => !own.is_unique_local() && !own.is_unicast_link_local(),
+                IpAddr::V4(_) => false,
+            }),
+        }
+    }
+
+    /// One of usual packets.
+    #[cfg(test)]
+    pub(super) fn usual(has_six: bool) -> Self {
+        let mtu = 1500;
+        Self { mtu, has_six }
+    }
 }
 
 #[cfg(test)]
@@ -137,18 +171,21 @@ mod tests {
 
     #[test]
     fn each_number_has_addresses_of_its_own() {
-        let free = |number| Addresses::free(number, 1500, &Taken::default()).unwrap();
+        let with = |number, way| Addresses::free(number, &way, &Taken::default()).unwrap();
+        let free = |number| with(number, Way::usual(false));
         let (first, last) = (free(0), free(MOST - 1));
         assert_eq!(first.gateway.to_string(), "100.64.0.1");
         assert_eq!(first.shell.to_string(), "100.64.0.2");
         assert_eq!(last.shell.to_string(), "100.67.255.254");
         assert_eq!(last.shell6.to_string(), "fd74:6964:6567:ffff::2");
+        let global = with(MOST - 1, Way::usual(true));
+        assert_eq!(global.shell6.to_string(), "2001:2:0:ffff::2");
     }
 
     #[test]
     fn addresses_that_something_else_has_are_left_out() {
         let free = |number, resolv: &str| {
-            let free = Addresses::free(number, 1500, &Taken::here(resolv));
+            let free = Addresses::free(number, &Way::usual(true), &Taken::here(resolv));
             free.map(|one| one.shell.to_string())
         };
         assert_eq!(free(1, "").as_deref(), Some("100.64.0.6"));

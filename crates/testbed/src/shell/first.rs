@@ -4,16 +4,18 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
 
 use nix::errno::Errno;
-use nix::mount::{MsFlags, mount};
+use nix::fcntl::OFlag;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -77,6 +79,8 @@ pub fn run_first(
     if !lives(parent) {
         return Err(failed("stay with the parent process")(Errno::ESRCH));
     }
+    mounts().map_err(failed("make a namespace of mounts"))?;
+    devices();
     processes().map_err(failed("show the shell's processes in /proc"))?;
     hide_resolvers().map_err(failed("hide the machine's services for names"))?;
     if let Some(names) = names {
@@ -153,15 +157,59 @@ fn lives(process: u32) -> bool {
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
+/// Gives the shell mounts of its own. Those outside appear here, but not the other way round.
+fn mounts() -> nix::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let (none, slave) = (None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE);
+    mount(none, "/", none, slave, none)
+}
+
+/// What the kernel's own file systems need not have.
+const PLAIN: MsFlags = MsFlags::MS_NOSUID
+    .union(MsFlags::MS_NODEV)
+    .union(MsFlags::MS_NOEXEC);
+
+/// Lets `/sys` show the network devices of the shell, as `ip netns exec` does. Where that is not permitted, as to users in some
+/// containers, it goes on showing those of the machine.
+fn devices() {
+    let sys = Path::new("/sys");
+    // What is mounted within, such as control groups, is to be there again.
+    let list = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let within = list.lines().filter_map(|line| line.split(' ').nth(4));
+    let within = within.map(Path::new).filter(|path| path.starts_with(sys));
+    let mut kept: Vec<(&Path, File)> = Vec::new();
+    for path in within.filter(|&path| path != sys) {
+        let open = File::options()
+            .read(true)
+            .custom_flags(OFlag::O_PATH.bits())
+            .open(path);
+        if let Ok(file) = open
+            && !kept.iter().any(|(outer, _)| path.starts_with(outer))
+        {
+            kept.push((path, file));
+        }
+    }
+    // What is read-only, as in a container, stays so.
+    let is_fixed = statvfs(sys).is_ok_and(|sys| sys.flags().contains(FsFlags::ST_RDONLY));
+    let fixed = if is_fixed {
+        MsFlags::MS_RDONLY
+    } else {
+        MsFlags::empty()
+    };
+    let none = None::<&str>;
+    if mount(Some("sysfs"), sys, Some("sysfs"), PLAIN | fixed, none).is_err() {
+        return;
+    }
+    for (path, file) in kept {
+        let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let all = MsFlags::MS_BIND | MsFlags::MS_REC;
+        let _ = mount(Some(from.as_str()), path, none, all, none);
+    }
+}
+
 /// Lets `/proc` show the processes of the shell, for programs such as `ps`.
 fn processes() -> nix::Result<()> {
-    let (none, proc) = (None::<&str>, Path::new("/proc"));
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    // Mounts outside appear here, but not the other way round.
-    let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
-    mount(none, "/", none, slave, none)?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    match mount(Some("proc"), proc, Some("proc"), flags, none) {
+    match mount(Some("proc"), "/proc", Some("proc"), PLAIN, None::<&str>) {
         // In a container whose /proc hides something, users see the processes outside instead.
         Err(Errno::EPERM) => Ok(()),
         result => result,
@@ -192,24 +240,21 @@ fn look_up(address: IpAddr) -> io::Result<()> {
     let Some(text) = names::rewritten(&text, address) else {
         return Ok(());
     };
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let name = format!(".tidegate-{:?}", since.unwrap_or_default());
-    let path = std::env::temp_dir().join(name);
-    let mut file = File::create_new(&path)?;
+    // A file system in memory, which only this process sees, in a place that is surely there. The mount keeps the file. So the shell
+    // needs no folder of the machine, and nothing stays there if it is killed.
     let none = None::<&str>;
-    // Others read it too, whatever the umask is.
-    let for_all = file.set_permissions(Permissions::from_mode(0o644));
-    let written = for_all.and_then(|()| file.write_all(text.as_bytes()));
-    let shown = written.and_then(|()| {
-        Ok(mount(
-            Some(&path),
-            names::FILE,
-            none,
-            MsFlags::MS_BIND,
-            none,
-        )?)
-    });
-    // The mount keeps it.
-    std::fs::remove_file(&path)?;
+    let place = Path::new("/proc");
+    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), none)?;
+    let path = place.join("resolv.conf");
+    let write = || {
+        let mut file = File::create_new(&path)?;
+        // Others read it too, whatever the umask is.
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())?;
+        mount(Some(&path), names::FILE, none, MsFlags::MS_BIND, none)?;
+        io::Result::Ok(())
+    };
+    let shown = write();
+    umount2(place, MntFlags::MNT_DETACH)?;
     shown
 }

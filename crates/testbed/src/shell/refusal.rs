@@ -110,7 +110,8 @@ mod tests {
     use super::*;
 
     fn addresses() -> Addresses {
-        Addresses::free(3, 1500, &crate::shell::Taken::default()).unwrap()
+        let way = crate::shell::Way::usual(true);
+        Addresses::free(3, &way, &crate::shell::Taken::default()).unwrap()
     }
 
     fn packet4(protocol: u8, kind: u8) -> Vec<u8> {

@@ -169,6 +169,67 @@ fn shells_stand_side_by_side_and_within_each_other() {
     assert_eq!(place.left(), "");
 }
 
+/// RFC 6724 §6, rule 5: the source's label is to match the destination's. That of unique local addresses matches no server's.
+#[test]
+fn packets_have_a_global_address_where_the_machine_has_one() {
+    let _alone = alone();
+    let Some(place) = place("packets_have_a_global_address_where_the_machine_has_one") else {
+        return;
+    };
+    let source = |to: &str| {
+        let shell = place.open(&LinkPlan::default());
+        let own = || {
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            socket.connect((to, 7)).unwrap();
+            socket.local_addr().unwrap().ip().to_string()
+        };
+        shell.enter(own).unwrap()
+    };
+    assert_eq!(source("2001:db8::1"), "2001:2::2");
+    place
+        .outside
+        .run("ip", "-6 address flush dev wan scope global")
+        .unwrap();
+    assert_eq!(source("2001:db8::1"), "fd74:6964:6567::2");
+}
+
+#[test]
+fn rules_for_output_that_drop_replies_are_seen() {
+    let _alone = alone();
+    let Some(place) = place("rules_for_output_that_drop_replies_are_seen") else {
+        return;
+    };
+    let nft = |command: &str| place.outside.run("nft", command).unwrap();
+    let is_filtered = || place.open(&LinkPlan::default()).is_filtered();
+    assert!(!is_filtered());
+    nft("add table inet filter");
+    nft("add chain inet filter output { type filter hook output priority 0; policy drop; }");
+    nft("add rule inet filter output ct state established,related accept");
+    assert!(is_filtered());
+    nft("insert rule inet filter output oifname \"tg*\" accept");
+    let shell = place.open(&LinkPlan::default());
+    assert!(!shell.is_filtered());
+    // The packet that asked is not one of the shell's.
+    assert_eq!(shell.finish().unwrap().packets[0], 0);
+}
+
+/// Whoever asks for a report hears of the failure at once, and not after the time for an answer.
+#[test]
+fn a_link_that_fails_says_so_at_once() {
+    let _alone = alone();
+    let Some(place) = place("a_link_that_fails_says_so_at_once") else {
+        return;
+    };
+    let shell = place.open(&LinkPlan::default());
+    let began = Instant::now();
+    place.outside.run("ip", "link delete tg0").unwrap();
+    while shell.report().is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(3));
+    }
+    shell.finish().unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
 #[test]
 fn fifty_shells_leave_nothing() {
     let _alone = alone();

@@ -6,48 +6,39 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdin, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
 use super::addresses::Addresses;
+use super::guard::Guard;
 use crate::TestbedError;
 
 /// A word that is no command: nft complains about it at once, while it keeps other answers in a buffer.
 const END: &str = "tidegate-end";
+/// What holds the tables.
+const COMMAND: &str = "nft -i";
 
 /// The rules, while it lives.
 #[derive(Debug)]
 pub(super) struct Translation {
     /// Waits for the end of nft.
     watcher: Option<JoinHandle<()>>,
-    state: Arc<Mutex<State>>,
+    guard: Guard,
     /// Closing it ends the process.
     stdin: Option<ChildStdin>,
     /// It stays open: nft would end if it could not write to it.
     stderr: Option<BufReader<ChildStderr>>,
 }
 
-/// Without rules, packets would leave with the shell's address: a shell whose nft was killed ends.
-#[derive(Debug)]
-enum State {
-    /// The first process of the shell, once there is one.
-    Open(Option<Pid>),
-    /// The end of nft is wanted, or it came too early.
-    Closed,
-}
-
 impl Translation {
-    /// Rules for the packets of these addresses.
-    pub(super) fn new(addresses: &Addresses) -> Result<Self, TestbedError> {
+    /// Rules for the packets of these addresses. Without them, packets would leave with the shell's address, so the guard
+    /// hears when they end.
+    pub(super) fn new(addresses: &Addresses, guard: Guard) -> Result<Self, TestbedError> {
         let failed = |error: io::Error| {
             let cause = match error.kind() {
                 io::ErrorKind::NotFound => "the command is missing: install nftables".to_owned(),
                 _ => format!("it gives no answer ({error})"),
             };
-            TestbedError::Command("nft -i".into(), cause)
+            TestbedError::Command(COMMAND.into(), cause)
         };
         let mut nft = super::tool("nft")
             .arg("-i")
@@ -61,20 +52,14 @@ impl Translation {
             .spawn()
             .map_err(failed)?;
         let (stdin, stderr) = (nft.stdin.take(), nft.stderr.take());
-        let state = Arc::new(Mutex::new(State::Open(None)));
-        let watched = Arc::clone(&state);
+        let watching = guard.clone();
         let watcher = thread::spawn(move || {
             let _ = nft.wait();
-            let mut state = watched.lock().unwrap_or_else(PoisonError::into_inner);
-            if let State::Open(Some(first)) = *state {
-                // It may just have ended.
-                let _ = kill(first, Signal::SIGKILL);
-            }
-            *state = State::Closed;
+            watching.lose(COMMAND);
         });
         let mut this = Self {
             watcher: Some(watcher),
-            state,
+            guard,
             stdin,
             stderr: stderr.map(BufReader::new),
         };
@@ -88,36 +73,14 @@ impl Translation {
             Some(said) if said.contains("Operation not permitted") => Err(TestbedError::Rights {
                 what: "make a table of nftables",
             }),
-            Some(said) => Err(TestbedError::Command("nft -i".into(), said)),
+            Some(said) => Err(TestbedError::Command(COMMAND.into(), said)),
         }
-    }
-
-    /// From now on, this process is killed when nft ends early.
-    pub(super) fn guard(&self, first: u32) -> Result<(), TestbedError> {
-        let first = Pid::from_raw(first as i32);
-        match &mut *self.lock() {
-            State::Open(guarded) => {
-                *guarded = Some(first);
-                Ok(())
-            }
-            State::Closed => {
-                let _ = kill(first, Signal::SIGKILL);
-                Err(TestbedError::Command(
-                    "nft -i".into(),
-                    "it has ended".into(),
-                ))
-            }
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Translation {
     fn drop(&mut self) {
-        *self.lock() = State::Closed;
+        self.guard.close();
         drop(self.stdin.take());
         // The tables are gone when the process is.
         if let Some(watcher) = self.watcher.take() {

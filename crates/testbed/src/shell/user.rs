@@ -9,12 +9,13 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 
-use super::{ip, names};
+use super::{Shell, ip, names};
 use crate::TestbedError;
 
 /// Capabilities that opening a shell takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN.
@@ -36,8 +37,11 @@ pub fn may_open_shells() -> bool {
 /// Namespaces of a user. The way outside ends when this is dropped.
 #[derive(Debug)]
 pub struct UserNamespaces {
-    /// Without it, nothing outside is reached.
+    /// Without it, nothing outside is reached. Closing it ends the helper.
+    way: Option<ChildStdin>,
     helper: Option<Child>,
+    /// Waits for the end of the helper, once a shell needs it.
+    watcher: Option<JoinHandle<()>>,
 }
 
 impl UserNamespaces {
@@ -72,22 +76,36 @@ impl UserNamespaces {
             })?;
         ip("link set lo up\n")?;
         let is_ready = ready(&mut helper);
+        let way = helper.stdin.take().filter(|_| is_ready);
         if !is_ready {
             let _ = helper.wait();
         }
         Ok(Self {
+            way,
             helper: is_ready.then_some(helper),
+            watcher: None,
         })
+    }
+
+    /// From now on, the program in this shell is killed when the way outside ends early.
+    pub fn watch(&mut self, shell: &Shell) {
+        if let Some(mut helper) = self.helper.take() {
+            let guard = shell.guard.clone();
+            self.watcher = Some(thread::spawn(move || {
+                let _ = helper.wait();
+                guard.lose("slirp4netns");
+            }));
+        }
     }
 
     /// Whether anything outside is reached.
     pub fn has_way_outside(&self) -> bool {
-        self.helper.is_some()
+        self.way.is_some()
     }
 
     /// The address at which servers on this machine are reached, at its loopback addresses.
     pub fn machine(&self) -> Option<IpAddr> {
-        self.helper.as_ref().map(|_| MACHINE.into())
+        self.way.as_ref().map(|_| MACHINE.into())
     }
 
     /// The address at which names are looked up, if `/etc/resolv.conf` names a server that is not reached.
@@ -101,9 +119,12 @@ impl UserNamespaces {
 
 impl Drop for UserNamespaces {
     fn drop(&mut self) {
+        drop(self.way.take());
         if let Some(mut helper) = self.helper.take() {
-            drop(helper.stdin.take());
             let _ = helper.wait();
+        }
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
         }
     }
 }

@@ -250,6 +250,39 @@ fn cake_shares_by_the_hosts_of_real_packets() {
     }
 }
 
+/// A node of half the limiter's rate: phantom queues let half as much pass.
+#[test]
+fn nodes_limit_what_is_below_them() {
+    use tidegate_lab::plan::NodePlan;
+    use tidegate_lab::scenario::elements;
+    let words = ["bc-pqp", "10mbit"].map(str::to_owned);
+    let read = elements(&words, 20 * MILLISECOND, &|_| Err(String::new())).unwrap();
+    let passed = |nodes: Vec<NodePlan>| {
+        let plan = LinkPlan {
+            forward: vec![read[0].kind.clone()],
+            nodes,
+            ..LinkPlan::default()
+        };
+        let mut stages = Stages::new(&plan, Layer::Packets).unwrap();
+        let packet = frame("192.0.2.1:80", "192.0.2.17:80").split_off(14);
+        // 20 Mbit/s for ten seconds.
+        let times = (0..16_667).map(|number| number * 600_000);
+        let passes = times.filter(|&at| {
+            stages.arrive(at, true, &packet);
+            stages.leave(at).is_some()
+        });
+        passes.count() as f64
+    };
+    let node = NodePlan {
+        name: "site".into(),
+        capacity: Rate::from_bits_per_second(5_000_000),
+        above: None,
+        limiters: vec![0],
+    };
+    let share = passed(vec![node]) / passed(Vec::new());
+    assert!((0.4..0.6).contains(&share), "{share}");
+}
+
 #[test]
 fn packets_without_ethernet_headers_are_the_same_packets() {
     let ends = [
