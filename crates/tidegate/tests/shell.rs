@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "shell/faults.rs"]
+mod faults;
 mod program;
 
 use std::fs;
@@ -210,6 +212,12 @@ fn wrong_words_are_refused_with_a_remedy() {
     }
     let (code, _, err) = run(&["shell", "--rtt", "soon", "--", "true"]);
     assert_eq!(code, 2, "{err}");
+    let (code, _, err) = run(&["shell", "home.toml", "--rtt", "10ms", "--", "true"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("write `rtt` in home.toml"), "{err}");
+    let (code, _, err) = run(&["shell", "foo", "--", "true"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("policer") && !err.contains("tap"), "{err}");
 }
 
 const HOME: &str = r#"title = "Home"
@@ -333,7 +341,8 @@ fn names_are_looked_up_at_a_loopback_address_of_the_machine() {
         script,
         env!("CARGO_BIN_EXE_tidegate"),
     ]);
-    command.arg(&file);
+    // No folder of the machine is needed.
+    command.arg(&file).env("TMPDIR", "/no/such/folder");
     let (code, out, said) = std::thread::scope(|scope| {
         scope.spawn(|| answer_a_question(&names));
         parts(&machine.output(&mut command).expect("it runs"))

@@ -75,7 +75,9 @@ pub fn elements(words: &[String], rtt: Nanos, files: ReadFile<'_>) -> Result<Vec
             continue;
         }
         let Some(keys) = element::keys(word) else {
-            let words = element::names().chain(DIRECTIONS.map(|(name, _)| name));
+            // Taps need a place for their captures, which those who read words may not have.
+            let kinds = element::names().filter(|&kind| kind != "tap");
+            let words = kinds.chain(DIRECTIONS.map(|(name, _)| name));
             let word = clean(word);
             return Err(format!(
                 "`{word}` is no kind of element{}",

@@ -30,7 +30,7 @@ directions; all others hold downloads, which come from outside. The words `up`, 
 
 It needs /dev/net/tun, and the commands `ip` and `nft`. Without root it makes namespaces of the user, and
 reaches the network outside by the command `slirp4netns`, which ends TCP connections. The exit code is
-that of the command.
+that of the command; 1 if the command's is 0 and the results could not be written.
 docs/how-to/run-behind-a-limiter.md shows more.
 ";
 
@@ -46,12 +46,12 @@ pub struct Shell {
     #[arg(value_name = "ELEMENT")]
     pub elements: Vec<String>,
     /// The round trip for which sizes are chosen that you do not write, such as 100ms
-    /// [default: that of the delays, at least 100ms]
+    /// [default: that of the delays, at least 100ms]. Scenario files have `rtt`
     #[arg(long, value_name = "TIME")]
     pub rtt: Option<String>,
-    /// The seed of random losses and delays
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// The seed of random losses and delays [default: that of the scenario file, or 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Show rate, drops and queue of both directions in the terminal's title, each second
     #[arg(long)]
     pub status: bool,

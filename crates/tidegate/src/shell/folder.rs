@@ -33,6 +33,16 @@ impl Folder {
     /// Adds captures at both ends of the way. Each has the packets of both directions.
     pub fn tap(&self, path: &mut Path, snaplen: u32) {
         let tap = ElementKind::Tap { snaplen };
+        // One tap is before the elements forward, and three are before those back.
+        let forward = path.plan.forward.len();
+        for index in path
+            .plan
+            .nodes
+            .iter_mut()
+            .flat_map(|node| &mut node.limiters)
+        {
+            *index += if *index < forward { 1 } else { 3 };
+        }
         for way in [&mut path.plan.forward, &mut path.plan.back] {
             way.insert(0, tap.clone());
             way.push(tap.clone());

@@ -3,6 +3,7 @@
 mod folder;
 mod monitor;
 mod path;
+mod prompt;
 mod scenario;
 mod words;
 
@@ -10,20 +11,21 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
-use std::sync::mpsc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tidegate_testbed::link::LinkReport;
 use tidegate_testbed::shell::{
-    Blocked, Foreground, Shell, UserNamespaces, may_open_shells, run_first,
+    Blocked, Foreground, Shell, ShellWindowRow, UserNamespaces, may_open_shells, run_first,
 };
 use tidegate_testbed::{Awake, TestbedError};
 
 use crate::cli::shell::Shell as Options;
-use crate::cli::{Common, RightsError};
+use crate::cli::{Common, RightsError, UsageError};
 use crate::signals;
 use crate::units::{plural, time};
 use folder::Folder;
@@ -34,8 +36,14 @@ const ELEMENTS: &str = "TIDEGATE_SHELL";
 /// … and the address at which they reach servers outside that run on this machine.
 const GATEWAY: &str = "TIDEGATE_SHELL_GATEWAY";
 
+/// The seed if none is given.
+const SEED: u64 = 1;
+
 /// Runs the command to its end, and returns its exit code.
 pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
+    // A caller may let this process ignore the ends of its children. Then the kernel would forget how they ended (wait(2)). With a
+    // handler it does not, and children have the default.
+    signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let (program, arguments) = program(&options.command);
     if let Some(parent) = options.inside {
         let code = run_first(parent, options.names, Command::new(program).args(arguments));
@@ -43,6 +51,11 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     }
     let mut path = match &options.elements[..] {
         [file] if file.ends_with(".toml") => {
+            if options.rtt.is_some() {
+                let message =
+                    format!("--rtt is for elements on the command line: write `rtt` in {file}");
+                return Err(UsageError(message).into());
+            }
             let scenario = crate::lab::read(std::path::Path::new(file), &[])?;
             scenario::path(&scenario, options.seed)?
         }
@@ -56,11 +69,14 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         folder.tap(&mut path, options.snaplen);
     }
     // Before any thread starts: a process with several cannot change its user's namespace.
-    let namespaces = match may_open_shells() {
+    let mut namespaces = match may_open_shells() {
         true => None,
         false => Some(UserNamespaces::enter().map_err(rights)?),
     };
     let mut shell = Shell::open(&path.plan).map_err(rights)?;
+    if let Some(namespaces) = &mut namespaces {
+        namespaces.watch(&shell);
+    }
     let (names, gateway) = match &namespaces {
         None => (shell.answer_names().map_err(rights)?, None),
         Some(namespaces) => (namespaces.names(), namespaces.machine()),
@@ -75,8 +91,15 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
              Install it, or run this as root"
         );
     }
+    if shell.is_filtered() && !common.quiet {
+        eprintln!(
+            "tidegate: this machine's firewall seems to drop what it sends to the shell, so no reply would arrive: allow output \
+             to the devices of shells, as in `nft insert rule inet filter output oifname \"tg*\" accept`"
+        );
+    }
     // Before the command starts: otherwise Ctrl-C could end this process first.
-    let mut signals = Signals::new(signals::caught(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]))?;
+    let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(signals::caught(&caught))?;
     let mut first = Command::new("/proc/self/exe");
     first.args(["shell", "--inside", &number()]);
     if let Some(names) = names {
@@ -89,7 +112,10 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         .env(ELEMENTS, nested(&path.text))
         .env(GATEWAY, gateway.unwrap_or(shell.gateway()).to_string());
     if options.command.is_empty() {
-        first.env("PROMPT_COMMAND", prompt(&path.text));
+        let inherited = std::env::var_os(prompt::COMMAND);
+        first
+            .env(prompt::COMMAND, prompt::command(inherited.as_deref()))
+            .env(prompt::CHANGE, prompt::change(&path.text));
     }
     let foreground = Foreground::note();
     let blocked = Blocked::new()?;
@@ -102,7 +128,7 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         for signal in signals.forever() {
             if let Some(process) = process
                 && let Some(signal) = Signal::from_named_raw(signal)
-                && matches!(signal, Signal::HUP | Signal::TERM)
+                && !matches!(signal, Signal::INT | Signal::QUIT)
             {
                 // It may just have ended.
                 let _ = kill_process(process, signal);
@@ -129,13 +155,33 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     if let Some(foreground) = foreground {
         foreground.take_back();
     }
-    let (status, report) = (status?, shell.report());
-    // The tables also if a capture could not be written.
-    let with_results = folder.is_some();
-    if let (Some(folder), Ok(report)) = (folder, &report) {
-        folder.write(&windows, &path.elements(report))?;
+    let code = code(status?);
+    match finish(shell, folder, &path, &windows, common) {
+        // The command's own code says more than this program's 1.
+        Err(error) if code != 0 => {
+            eprintln!("tidegate: {}", crate::exit::words(&error));
+            Ok(code)
+        }
+        result => result.map(|()| code),
     }
+}
+
+/// Ends the shell, and writes what happened in it.
+fn finish(
+    shell: Shell,
+    folder: Option<Folder>,
+    path: &path::Path,
+    windows: &[ShellWindowRow],
+    common: &Common,
+) -> anyhow::Result<()> {
+    let with_results = folder.is_some();
+    // The tables also if a capture could not be written.
+    let written = match (folder, shell.report()) {
+        (Some(folder), Ok(report)) => folder.write(windows, &path.elements(&report)),
+        _ => Ok(()),
+    };
     let report = shell.finish()?;
+    written?;
     if with_results && !common.quiet {
         eprintln!("tidegate: {}", lateness(&report));
     }
@@ -145,7 +191,7 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
             report.strays
         );
     }
-    Ok(code(status))
+    Ok(())
 }
 
 /// The number of this process in `/proc`, where the first process of the shell looks for it. In a container this may differ from what it is
@@ -202,21 +248,9 @@ fn code(status: ExitStatus) -> u8 {
 /// The elements of all shells, those outside first.
 fn nested(text: &str) -> OsString {
     let mut all = std::env::var_os(ELEMENTS).unwrap_or_default();
-    if !all.is_empty() {
+    if !all.is_empty() && !text.is_empty() {
         all.push(", ");
     }
     all.push(text);
     all
-}
-
-/// A command that makes bash show the elements before its prompt, once it has read its files.
-fn prompt(text: &str) -> String {
-    // The prompt is expanded, so that only these characters stand for themselves.
-    let plain = |c: char| c.is_ascii_alphanumeric() || " .-_".contains(c);
-    let text = if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        "tidegate"
-    };
-    format!("PS1=\"[{text}] $PS1\"; unset PROMPT_COMMAND")
 }

@@ -1,22 +1,24 @@
 //! The path of a scenario's flows as the path of a shell.
 
 use anyhow::bail;
-use tidegate_lab::plan::FlowPlan;
+use tidegate_lab::plan::{FlowPlan, NodePlan};
 use tidegate_lab::scenario::{Run, Scenario};
 use tidegate_limiter::Prefix;
 use tidegate_testbed::link::LinkPlan;
 
 use super::path::Path;
 
-/// The elements that the flows of a scenario pass. What they send does not count.
+/// The elements that the flows of a scenario pass. What they send does not count. Without a seed, the scenario's counts.
 ///
 /// # Errors
 /// If they do not pass the same elements, or if there are several points or aggregates.
-pub fn path(scenario: &Scenario, seed: u64) -> anyhow::Result<Path> {
+pub fn path(scenario: &Scenario, seed: Option<u64>) -> anyhow::Result<Path> {
     let title = scenario.title();
     if scenario.points() > 1 {
         bail!("{title}: a sweep has several points, and a shell has one: remove the sweep");
     }
+    let seed = seed.or(scenario.seeds().first().copied());
+    let seed = seed.unwrap_or(super::SEED);
     let groups = scenario.groups(Run {
         point: 0,
         seed,
@@ -47,6 +49,15 @@ pub fn path(scenario: &Scenario, seed: u64) -> anyhow::Result<Path> {
             .map(|&index| Some(group.elements[index].name.clone()));
         names.collect()
     };
+    // The elements of the shell, as numbers of the scenario's. One that packets pass in both directions is two here.
+    let passed = || first.forward.iter().chain(&first.back).enumerate();
+    let nodes = plan.nodes.iter().map(|node| NodePlan {
+        limiters: passed()
+            .filter(|(_, index)| node.limiters.contains(index))
+            .map(|(here, _)| here)
+            .collect(),
+        ..node.clone()
+    });
     Ok(Path {
         text: title.to_owned(),
         texts: [names(&first.forward), names(&first.back)],
@@ -54,6 +65,7 @@ pub fn path(scenario: &Scenario, seed: u64) -> anyhow::Result<Path> {
             forward: kinds(&first.forward),
             back: kinds(&first.back),
             round_trips: vec![(Prefix::ALL, first.delay)],
+            nodes: nodes.collect(),
             seed,
             ..LinkPlan::default()
         },
@@ -72,5 +84,52 @@ fn difference(first: &FlowPlan, flow: &FlowPlan) -> Option<&'static str> {
         Some("a class or a queue, which only `rule` gives to packets")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::folder::Folder;
+    use tidegate_lab::plan::ElementKind;
+
+    const SITE: &str = r#"
+        duration = "1s"
+        seed = 7
+        node = [ { name = "site", rate = "5mbit" } ]
+        element = [
+            { name = "slow", kind = "delay", delay = "20ms" },
+            { name = "down", kind = "bc-pqp", rate = "10mbit", node = "site" },
+            { name = "up", kind = "bc-pqp", rate = "1mbit", node = "site" },
+        ]
+        flow = [ { name = "download", rtt = "10ms", path = ["slow", "down"], back = ["up"] } ]
+    "#;
+
+    #[test]
+    fn nodes_and_the_seed_of_a_scenario_are_the_shell_s() {
+        let scenario = Scenario::parse(SITE).expect("a scenario");
+        let mut path = path(&scenario, None).expect("a path");
+        assert_eq!(path.plan.seed, 7);
+        assert_eq!(path.plan.nodes.len(), 1);
+        assert_eq!(path.plan.nodes[0].limiters, [1, 2]);
+        // Taps of captures move the elements.
+        let folder = tempfile::tempdir().expect("a folder");
+        Folder::new(folder.path())
+            .expect("a folder")
+            .tap(&mut path, 96);
+        let limiters = &path.plan.nodes[0].limiters;
+        let all: Vec<_> = path.plan.forward.iter().chain(&path.plan.back).collect();
+        let is_limiter = |kind: &ElementKind| matches!(kind, ElementKind::Limiter { .. });
+        assert!(
+            limiters.iter().all(|&index| is_limiter(all[index])),
+            "{limiters:?}"
+        );
+        assert_eq!(limiters.len(), 2);
+    }
+
+    #[test]
+    fn another_seed_can_be_given() {
+        let scenario = Scenario::parse(SITE).expect("a scenario");
+        assert_eq!(path(&scenario, Some(3)).expect("a path").plan.seed, 3);
     }
 }

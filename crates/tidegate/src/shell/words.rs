@@ -69,7 +69,7 @@ pub fn path(options: &Options) -> anyhow::Result<Path> {
         plan: LinkPlan {
             forward,
             back,
-            seed: options.seed,
+            seed: options.seed.unwrap_or(super::SEED),
             ..LinkPlan::default()
         },
     })
