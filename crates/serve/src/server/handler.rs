@@ -53,16 +53,19 @@ pub(super) async fn answer<B>(
     let record = Request::of(&request);
     let shared = &connection.shared;
     let config = &shared.config;
-    let redirect = shared.redirect.filter(|_| entrance == Entrance::Plain);
     let head = request.method() == Method::HEAD;
+    let reads = head || request.method() == Method::GET;
+    let redirect = shared.redirect.filter(|_| entrance == Entrance::Plain);
     let mut response = if !has_host(&request) {
         text(&connection, record, StatusCode::BAD_REQUEST, head)
-    } else if let Some(port) = redirect {
+    // Others are not led: a client may make GET of a POST that it repeats (RFC 9110, section 15.4.2), and browsers follow no redirection of
+    // a preflight request.
+    } else if let Some(port) = redirect.filter(|_| reads) {
         match secure(&request, port) {
             Some(to) => moved(&connection, record, &to, head),
             None => text(&connection, record, StatusCode::BAD_REQUEST, head),
         }
-    } else if head || request.method() == Method::GET {
+    } else if reads {
         let asked = (request.uri(), request.headers());
         file(connection.clone(), record, asked, head).await
     } else if request.method() == Method::OPTIONS && !config.cors.is_empty() {
@@ -92,13 +95,25 @@ pub(super) async fn answer<B>(
     Ok(response)
 }
 
-/// Whether a request names one host, as HTTP/1.1 demands (RFC 9112, section 3.2).
+/// Whether a request names one host, as HTTP/1.1 demands, and its name may be one (RFC 9112, section 3.2).
 fn has_host<B>(request: &hyper::Request<B>) -> bool {
-    let hosts = request.headers().get_all(HOST).iter().count();
-    match request.version() {
-        Version::HTTP_11 => hosts == 1,
-        _ => hosts <= 1,
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (request.version(), hosts.next()) {
+        (Version::HTTP_11, None) => false,
+        (_, None) => true,
+        (_, Some(host)) => hosts.next().is_none() && host.to_str().is_ok_and(is_host),
     }
+}
+
+/// Whether a text is a host, perhaps with a port. It is empty if the target has no authority (RFC 9110, section 7.2).
+fn is_host(text: &str) -> bool {
+    let Ok(authority) = text.parse::<Authority>() else {
+        return text.is_empty();
+    };
+    // Behind the host there is nothing, or a colon and digits (RFC 3986, section 3.2.3). What is before it is not the host's.
+    let port = text.strip_prefix(authority.host());
+    let port = port.map(|port| port.strip_prefix(':').unwrap_or(port));
+    port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 async fn file(
@@ -179,6 +194,8 @@ fn secure<B>(request: &hyper::Request<B>, port: u16) -> Option<String> {
         .uri()
         .path_and_query()
         .map_or("/", PathAndQuery::as_str);
+    // The target `*` is no path.
+    let path = Some(path).filter(|path| path.starts_with('/'))?;
     Some(match port {
         443 => format!("https://{host}{path}"),
         _ => format!("https://{host}:{port}{path}"),
@@ -245,7 +262,8 @@ fn send(
     if let Ok(etag) = HeaderValue::from_str(&validators.etag) {
         headers.insert(ETAG, etag);
     }
-    let modified = httpdate::fmt_http_date(validators.modified);
+    // Not later than the answer (RFC 9110, section 8.8.2.1).
+    let modified = httpdate::fmt_http_date(validators.modified.min(now));
     if let Ok(modified) = HeaderValue::from_str(&modified) {
         headers.insert(LAST_MODIFIED, modified);
     }

@@ -199,6 +199,12 @@ async fn plain_addresses_lead_to_tls() {
             assert_eq!(ask(&format!("GET /abc.txt HTTP/1.0\r\n{end}")).await.0, 400);
             let evil = format!("GET / HTTP/1.1\r\nHost: a/b\r\n{end}");
             assert_eq!(ask(&evil).await.0, 400);
+            // Other methods are not led there, nor is what is no path.
+            for (asked, expected) in [("POST /a", 405), ("OPTIONS *", 405), ("GET *", 400)] {
+                let request = format!("{asked} HTTP/1.1\r\nHost: localhost\r\n{end}");
+                let (status, head, _) = ask(&request).await;
+                assert!(status == expected && !head.contains("location"), "{head}");
+            }
             // HTTP/2 has no `Host`.
             let socket = TcpStream::connect(addresses[1].0).await.unwrap();
             let mut sender = http2(socket).await;

@@ -245,12 +245,39 @@ async fn one_host_is_named() {
         ("HTTP/1.1\r\n", 400),
         ("HTTP/1.1\r\nHost: a\r\nHost: b\r\n", 400),
         ("HTTP/1.1\r\nHost: a\r\n", 200),
+        ("HTTP/1.1\r\nHost:\r\n", 200),
+        ("HTTP/1.1\r\nHost: a_b.example:80\r\n", 200),
+        ("HTTP/1.1\r\nHost: [::1]:80\r\n", 200),
+        ("HTTP/1.1\r\nHost: a b/@\r\n", 400),
+        ("HTTP/1.1\r\nHost: user@a\r\n", 400),
+        ("HTTP/1.1\r\nHost: a:b\r\n", 400),
+        ("HTTP/1.0\r\nHost: a/b\r\n", 400),
         ("HTTP/1.0\r\n", 200),
     ] {
         let request = format!("GET /abc.txt {head}Connection: close\r\n\r\n");
         let answer = server.raw(request.as_bytes()).await;
         assert_eq!(super::split(&answer).0, expected, "{head}");
     }
+}
+
+/// RFC 9110, section 8.8.2.1.
+#[tokio::test]
+async fn no_file_was_changed_in_the_future() {
+    let server = start(|_| {}).await;
+    let path = server.folder.path().join("abc.txt");
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    file.set_modified(later).unwrap();
+    let request = b"HEAD /abc.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    let head = String::from_utf8(server.raw(request).await).unwrap();
+    let date = |name: &str| {
+        let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+        let (_, value) = fields
+            .find(|(field, _)| field.eq_ignore_ascii_case(name))
+            .unwrap();
+        httpdate::parse_http_date(value).unwrap()
+    };
+    assert!(date("last-modified") <= date("date"), "{head}");
 }
 
 /// Servers behind a balancer have copies of a file.
