@@ -1,5 +1,6 @@
 //! `tidegate serve` and `tidegate make-video`.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tidegate_serve::media::make;
 use tidegate_serve::server::{self, Certificate, Config, Limits, LogTo, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::serve::{Layout, LogFormat, MakeVideo, Serve};
@@ -122,8 +124,28 @@ async fn serve(
     }
     tokio::spawn(reload(hangup, user, server.certificate(), reopen));
     let quiet = common.quiet;
-    server.run(shutdown_signal(term, interrupt, quiet)).await;
-    Ok(Exit::Done)
+    let (signals, mut first) = watch::channel(0);
+    tokio::spawn(count_signals(term, interrupt, signals));
+    let mut second = first.clone();
+    let interrupted = Cell::new(false);
+    let shutdown = async {
+        // It fails only with the task that counts, which does not end.
+        let _ = first.wait_for(|&count| count >= 1).await;
+        if !quiet {
+            eprintln!(
+                "tidegate: waiting for responses to complete; a second signal ends them at once"
+            );
+        }
+    };
+    let at_once = async {
+        let _ = second.wait_for(|&count| count >= 2).await;
+        interrupted.set(true);
+    };
+    server.run_until(shutdown, at_once).await;
+    Ok(match interrupted.get() {
+        true => Exit::Interrupted,
+        false => Exit::Done,
+    })
 }
 
 /// Opens the access log again at each SIGHUP and SIGUSR1, as programs that rotate logs want it. At SIGHUP also reads
@@ -149,22 +171,16 @@ async fn reload(
     }
 }
 
-/// Waits for the first signal; from then on a second one ends the program at once.
-async fn shutdown_signal(mut term: Signal, mut interrupt: Signal, quiet: bool) {
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    if !quiet {
-        eprintln!("tidegate: waiting for responses to complete; a second signal ends them at once");
-    }
-    tokio::spawn(async move {
+/// Counts the signals that end the server: the first one lets responses complete, and the second one does not. Either way the log is
+/// written to its end.
+async fn count_signals(mut term: Signal, mut interrupt: Signal, signals: watch::Sender<u32>) {
+    loop {
         tokio::select! {
             _ = term.recv() => {}
             _ = interrupt.recv() => {}
         }
-        std::process::exit(Exit::Interrupted as i32);
-    });
+        signals.send_modify(|count| *count = count.saturating_add(1));
+    }
 }
 
 fn open_log(options: &Serve, reopen: &Arc<AtomicBool>) -> anyhow::Result<Option<LogTo>> {

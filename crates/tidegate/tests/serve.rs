@@ -262,7 +262,11 @@ fn rebuffering_is_seen() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let mut server = Server::start(&["--way=application-16k", "--start-up=0s", "--no-log"]);
+    let mut server = Server::start(&[
+        "--way=application-16k",
+        "--start-up=0s",
+        "--log-format=json",
+    ]);
     let mut viewer = tidegate(&["play", &server.url])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -274,10 +278,12 @@ fn a_second_signal_ends_it_at_once() {
     // The response would take 16 s.
     assert!(server.child.try_wait().expect("a state").is_none());
     let began = Instant::now();
-    server.signal("TERM");
-    let status = server.child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(130));
+    let (code, log, messages) = server.end("TERM");
+    assert_eq!(code, Some(130), "{messages}");
     assert!(began.elapsed() < Duration::from_secs(3));
+    // The response and its connection are in the log.
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(log.contains(r#""ended":"shutdown""#), "{log}");
     // The viewer learns that it failed.
     assert_eq!(viewer.wait().expect("it ends").code(), Some(1));
 }

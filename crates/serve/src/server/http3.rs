@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::config::Limits;
 use super::error::ServeError;
+use super::listeners::leaves_ipv4;
 use super::patience::FAREWELL;
 use super::quic::Window;
 use super::session::STREAMS;
@@ -89,7 +90,7 @@ impl Endpoints {
         let mut endpoints = Vec::new();
         for &address in addresses {
             let failed = |error| ServeError::ListenUdp { address, error };
-            let socket = socket(address).map_err(failed)?;
+            let socket = socket(address, addresses).map_err(failed)?;
             let mut version_1 = EndpointConfig::default();
             version_1.supported_versions(vec![1]);
             let endpoint = Endpoint::new(
@@ -195,12 +196,16 @@ fn transport(limits: &Limits, window: &Arc<Window>) -> TransportConfig {
     transport
 }
 
-fn socket(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
+/// A socket at one of these addresses.
+fn socket(address: SocketAddr, all: &[SocketAddr]) -> io::Result<std::net::UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
+    if leaves_ipv4(address, all) {
+        socket.set_only_v6(true)?;
+    }
     // Beyond net.core.rmem_max with CAP_NET_ADMIN; otherwise the kernel gives what it allows.
     if set_socket_recv_buffer_size_force(&socket, SOCKET).is_err() {
         socket.set_recv_buffer_size(SOCKET)?;

@@ -152,7 +152,7 @@ impl Server {
             .first()
             .and_then(|at| HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", at.port())).ok());
         let metrics = match config.metrics {
-            Some(address) => Some(bind(address)?),
+            Some(address) => Some(bind(address, &[])?),
             None => None,
         };
         let shared = Arc::new(Shared {
@@ -203,6 +203,15 @@ impl Server {
 
     /// Serves until `shutdown` is done, and then until all responses are, or their time is up.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        self.run_until(shutdown, std::future::pending()).await;
+    }
+
+    /// The same. After `shutdown` the time of the responses is also up when `at_once` is done.
+    pub async fn run_until(
+        self,
+        shutdown: impl Future<Output = ()>,
+        at_once: impl Future<Output = ()>,
+    ) {
         let Self {
             mut listeners,
             mut http3,
@@ -284,7 +293,11 @@ impl Server {
         // This fails only if there are no connections.
         let _ = orders.send(Order::Finish);
         let grace = shared.config.limits.grace;
-        if timeout(grace, admission.finish(&mut tasks)).await.is_err() {
+        let all = tokio::select! {
+            ended = timeout(grace, admission.finish(&mut tasks)) => ended.is_ok(),
+            () = at_once => false,
+        };
+        if !all {
             let _ = orders.send(Order::Leave);
             if timeout(FAREWELL, admission.finish(&mut tasks))
                 .await

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::task::Poll;
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::error::ServeError;
@@ -64,13 +65,24 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Opens a socket that listens.
-pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+/// Whether a socket of this address leaves IPv4 to another one. `[::]` takes IPv4 too, unless all of that has a socket of its own at the
+/// same port (RFC 3493, section 5.3).
+pub(super) fn leaves_ipv4(address: SocketAddr, all: &[SocketAddr]) -> bool {
+    let same = |other: &SocketAddr| other.port() == address.port();
+    let takes_all = |other: &SocketAddr| other.is_ipv4() && other.ip().is_unspecified();
+    address.is_ipv6() && all.iter().any(|other| takes_all(other) && same(other))
+}
+
+/// Opens a socket that listens at one of these addresses.
+pub(super) fn bind(address: SocketAddr, all: &[SocketAddr]) -> Result<TcpListener, ServeError> {
     let listen = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
+        if leaves_ipv4(address, all) {
+            SockRef::from(&socket).set_only_v6(true)?;
+        }
         // A server that is restarted need not wait for connections of the previous one.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
@@ -108,9 +120,10 @@ impl Listeners {
                 "no address uses the certificate: listen on one of https too",
             ));
         }
+        let addresses: Vec<SocketAddr> = all.iter().map(|listen| listen.address).collect();
         let sockets = all
             .iter()
-            .map(|listen| Ok((bind(listen.address)?, tls(listen))));
+            .map(|listen| Ok((bind(listen.address, &addresses)?, tls(listen))));
         Ok(Self {
             sockets: sockets.collect::<Result<_, ServeError>>()?,
             next: 0,
@@ -181,6 +194,33 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn both_families_may_have_a_socket_of_their_own() {
+        // A port that is free for both.
+        let Ok(free) = std::net::TcpListener::bind("[::]:0") else {
+            eprintln!("skipped: no IPv6 here");
+            return;
+        };
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let (four, six) = (format!("0.0.0.0:{port}"), format!("[::]:{port}"));
+        for texts in [[&four, &six], [&six, &four]] {
+            let all = texts.map(|text| text.parse().unwrap());
+            let mut listeners = Listeners::open(&all, false).unwrap();
+            for client in ["127.0.0.1", "::1"] {
+                let client: std::net::IpAddr = client.parse().unwrap();
+                let _stream = TcpStream::connect((client, port)).await.unwrap();
+                let (_, peer, _) = listeners.accept().await.unwrap();
+                assert_eq!(peer.ip(), client);
+            }
+        }
+        // One socket alone has both.
+        let mut listeners = Listeners::open(&[six.parse().unwrap()], false).unwrap();
+        let _stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (_, peer, _) = listeners.accept().await.unwrap();
+        assert_eq!(peer.ip().to_canonical().to_string(), "127.0.0.1");
+    }
 
     #[test]
     fn addresses_may_say_how_they_speak() {

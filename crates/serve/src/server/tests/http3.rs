@@ -232,3 +232,26 @@ async fn a_response_is_sent_to_its_end_at_shutdown() {
     let log = log(server.folder.path());
     assert!(log.contains("\"ended\":\"done\""), "{log}");
 }
+
+/// Each family has a socket of its own, also of UDP.
+#[tokio::test]
+async fn both_families_are_listened_to_at_one_port() {
+    let Ok(free) = std::net::TcpListener::bind("[::]:0") else {
+        eprintln!("skipped: no IPv6 here");
+        return;
+    };
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let listen = |text: String| text.parse().unwrap();
+    let (server, root) = secure(|config| {
+        config.listen = vec![
+            listen(format!("0.0.0.0:{port}")),
+            listen(format!("[::]:{port}")),
+        ];
+    })
+    .await;
+    assert_eq!(server.address.port(), port);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let connection = connect(address, &root).await;
+    assert_eq!(connection.remote_address(), address);
+}
