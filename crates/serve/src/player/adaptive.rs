@@ -18,6 +18,9 @@ use super::viewed::{Player, Viewed, note_answer};
 use crate::adaptive::{Address, Part, Programme, Track};
 use crate::percent;
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of a manifest with all its playlists.
 const MOST_TEXT: usize = 16 << 20;
 /// Bytes of a segment.

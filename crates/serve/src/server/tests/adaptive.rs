@@ -62,6 +62,13 @@ async fn throttled(targets: &[String], lines: &[&str]) -> Vec<usize> {
         let (status, _, body) = server.ask("GET", target, lines).await;
         assert_eq!((status, body.len()), (200, SEGMENT), "{target}");
     }
+    let throttled = logged(&mut server).await;
+    assert_eq!(throttled.len(), targets.len());
+    throttled
+}
+
+/// How many bytes of each connection were sent in the throttling phase.
+async fn logged(server: &mut Running) -> Vec<usize> {
     server.stop().await;
     let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
     let field = |line: &str, name: &str| -> Option<usize> {
@@ -75,7 +82,6 @@ async fn throttled(targets: &[String], lines: &[&str]) -> Vec<usize> {
         .map(|line| (field(line, "connection"), field(line, "throttled_bytes")))
         .collect();
     connections.sort_unstable();
-    assert_eq!(connections.len(), targets.len(), "{log}");
     let bytes = connections.into_iter().map(|(_, bytes)| bytes.unwrap_or(0));
     bytes.collect()
 }
@@ -97,6 +103,44 @@ async fn the_start_up_goes_on_over_connections_and_files() {
         // The viewer jumps forward, and back.
         assert_eq!(throttled[4..], [0; 2], "{show}");
     }
+}
+
+/// A player that changes to another rendition fetches the headers and the index of its file, and then goes on where it was.
+#[tokio::test]
+async fn headers_of_another_rendition_are_no_jump() {
+    let mut server = server().await;
+    let folder = server.folder.path().join("files");
+    fs::create_dir(&folder).unwrap();
+    let representation = |id: &str, rate: u32| {
+        fs::write(folder.join(format!("{id}.mp4")), vec![0; 2_000_000]).unwrap();
+        format!(
+            r#"<Representation id="{id}" bandwidth="{rate}"><BaseURL>{id}.mp4</BaseURL><SegmentBase indexRange="700-1999">
+<Initialization range="0-699"/></SegmentBase></Representation>"#
+        )
+    };
+    let (low, high) = (
+        representation("low", 200_000),
+        representation("high", 210_000),
+    );
+    let text = format!("<MPD><Period><AdaptationSet>{low}{high}</AdaptationSet></Period></MPD>");
+    fs::write(folder.join("all.mpd"), text).unwrap();
+    // 40 s into the video, where more than the start-up is fetched.
+    for (name, range) in [
+        ("low", "0-699"),
+        ("low", "700-1999"),
+        ("low", "1000000-1199999"),
+        ("high", "0-699"),
+        ("high", "700-1999"),
+        ("high", "1260000-1359999"),
+    ] {
+        let target = format!("/files/{name}.mp4?viewer=1");
+        let range = format!("Range: bytes={range}");
+        let (status, ..) = server.ask("GET", &target, &[&range]).await;
+        assert_eq!(status, 206, "{range}");
+    }
+    let throttled = logged(&mut server).await;
+    assert!(throttled[2] > 0, "{throttled:?}");
+    assert_eq!(throttled[5], 100_000, "{throttled:?}");
 }
 
 #[tokio::test]
