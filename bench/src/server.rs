@@ -35,8 +35,8 @@ const COMPARED: [&str; 8] = [
     "slow.memory",
 ];
 
-/// Ways to pace, and nginx with blocks of the same size: nginx only writes whole pages, and so 16 KiB where Trickle writes 14,480 bytes.
-const SAME_BLOCKS: [(&str, &str); 2] = [("trickle", "16k"), ("application-64k", "64k")];
+/// Ways to pace, and nginx with blocks of the same size.
+const SAME_BLOCKS: [(&str, &str); 2] = [("trickle", "128k"), ("application-64k", "64k")];
 
 /// A part of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -144,9 +144,11 @@ impl Found {
     /// Viewers that are paced.
     fn watched(&mut self, kind: Kind, place: &Place) -> Result<()> {
         let server = Server::start(kind, place)?;
-        let (rate, cpu) = watch(&server)?;
-        self.note(format!("{}.paced.rate", kind.name()), "bit/s", rate);
-        self.note(format!("{}.paced.cpu", kind.name()), "ms/MB", cpu);
+        let watched = watch(&server)?;
+        let mut add = |what, unit, value| self.note(format!("{}.{what}", kind.name()), unit, value);
+        add("paced.rate", "bit/s", watched.rate);
+        add("paced.cpu", "ms/MB", watched.cpu);
+        add("paced.machine", "ms/MB", watched.machine);
         Ok(())
     }
 

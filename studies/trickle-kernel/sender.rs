@@ -80,8 +80,9 @@ pub fn send(kernel: &Kernel, mut socket: TcpStream, video: &Video, origin: Insta
         Rate::from_bits_per_second(video.rate),
         Bytes::new(video.startup),
     )
+    .length(Bytes::new(video.bytes))
     .least_wait(video.least_wait.as_nanos() as u64);
-    let zeros = vec![0; 1 << 16];
+    let zeros = vec![0; 1 << 17];
     let mut left = video.bytes;
     let mut clamped = false;
     if let Some(most) = video.spread {

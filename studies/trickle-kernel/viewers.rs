@@ -206,6 +206,7 @@ fn line(
         captures: vec![capture("there"), capture("back")],
         round_trips: vec![(address(number, 2).parse()?, seat.rtt * MILLISECOND)],
         seed: number as u64,
+        ..LinkPlan::default()
     };
     let link = Link::new(
         Ends {

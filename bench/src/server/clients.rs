@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::program::Server;
+use super::program::{Server, machine};
 
 /// Clients that fetch one object after the other.
 const CLIENTS: usize = 8;
@@ -92,8 +92,18 @@ pub fn fetch(server: &Server, path: &str, length: usize) -> Result<(f64, f64)> {
     })
 }
 
-/// Paced viewers: what each gets in bit/s, and processor time in ms for a megabyte.
-pub fn watch(server: &Server) -> Result<(f64, f64)> {
+/// What paced viewers get and cost.
+pub struct Watched {
+    /// What each gets, in bit/s.
+    pub rate: f64,
+    /// Processor time of the server, in ms for a megabyte.
+    pub cpu: f64,
+    /// Processor time of the machine with the viewers in it, in ms for a megabyte.
+    pub machine: f64,
+}
+
+/// Paced viewers.
+pub fn watch(server: &Server) -> Result<Watched> {
     let (stop, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     let viewer = || -> Result<()> {
         let mut socket = ask(server.address, "/v.mp4")?;
@@ -113,15 +123,21 @@ pub fn watch(server: &Server) -> Result<(f64, f64)> {
             })
             .collect();
         thread::sleep(Duration::from_secs(2));
-        let before = (server.cpu(), bytes.load(Ordering::Relaxed), Instant::now());
+        let before = (server.cpu(), machine(), bytes.load(Ordering::Relaxed));
+        let began = Instant::now();
         thread::sleep(WATCHING);
-        let bytes = (bytes.load(Ordering::Relaxed) - before.1) as f64;
-        let (cpu, time) = (server.cpu() - before.0, before.2.elapsed().as_secs_f64());
+        let bytes = (bytes.load(Ordering::Relaxed) - before.2) as f64;
+        let (cpu, machine) = (server.cpu() - before.0, machine() - before.1);
+        let time = began.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         for viewer in viewers {
             viewer.join().expect("viewers do not panic")?;
         }
-        Ok((bytes * 8.0 / time / VIEWERS as f64, cpu * 1e9 / bytes))
+        Ok(Watched {
+            rate: bytes * 8.0 / time / VIEWERS as f64,
+            cpu: cpu * 1e9 / bytes,
+            machine: machine * 1e9 / bytes,
+        })
     })
 }
 

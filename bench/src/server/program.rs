@@ -260,3 +260,20 @@ hosts:
         self.processes().iter().map(of).sum()
     }
 }
+
+/// Processor time that this machine's processors used so far, in seconds: programs, and what the kernel does between them.
+pub fn machine() -> f64 {
+    let first = |path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let fields = line.split_whitespace();
+        fields
+            .filter_map(|field| field.parse::<f64>().ok())
+            .collect::<Vec<_>>()
+    };
+    // user, nice, system, idle, iowait (proc(5)). Time in the kernel's timers is not counted exactly, but idle time is.
+    let (up, times) = (first("/proc/uptime"), first("/proc/stat"));
+    let idle = times.iter().skip(3).take(2).sum::<f64>() / 100.0;
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    up.first().map_or(0.0, |up| up * cores as f64 - idle)
+}

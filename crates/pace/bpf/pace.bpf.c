@@ -18,6 +18,7 @@
 #define RTT_CALLBACK 8	    /* BPF_SOCK_OPS_RTT_CB_FLAG */
 #define CA_CWR 2	    /* TCP_CA_CWR, and above it Recovery and Loss */
 #define NO_CLAMP 0x7fffffff
+#define CATCH_UP 2 /* times headroom * R */
 #define SECOND 1000000000ull
 #define MICROSECONDS 1000000ull
 
@@ -116,15 +117,20 @@ static __always_inline void restore(void *to, struct pace *pace, struct seen *se
 		ahead(to, pace, seen);
 }
 
-// The kernel applies the clamp only when an acknowledgement would let the window grow. It does not while the
-// client's window limits the sender, or the server has no data. Afterwards a window above the clamp would be sent
-// at once. So the kernel paces at the same rate until the window is at the clamp.
-static __always_inline void spread(void *to, struct pace *pace, _Bool on)
+// The kernel paces at headroom * R where the clamp does not hold the rate alone. At its floor the clamp allows more than
+// R; so the kernel paces from then on, as the writer throttles from then on [Trickle, Algorithm 1: write_throttle]. And
+// the kernel applies a clamp only when an acknowledgement would let the window grow, which it does not while the
+// client's window limits the sender, or the server has no data. Afterwards a window above the clamp would be sent at
+// once. So it paces until the window is at the clamp.
+//
+// A throttled socket that is behind is paced too, but faster. Its window may be as wide as the start-up made it, and all
+// that the socket holds would leave at once.
+static __always_inline void spread(void *to, struct pace *pace, __u32 times)
 {
-	__u64 rate = pace->asked.rate * pace->asked.headroom / 1000;
+	__u64 rate = pace->asked.rate * pace->asked.headroom / 1000 * times;
 	__u32 value = ~0u; // No limit.
 
-	if (on && rate < ~0u)
+	if (times && rate < ~0u)
 		value = rate;
 	if (value == (pace->pacing ? pace->pacing : ~0u))
 		return;
@@ -153,7 +159,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	__u64 acked = seen->acked;
 	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
 	__u64 round, slack, target;
-	_Bool behind, over;
+	_Bool behind;
+	__u32 times;
 
 	pace->calls++;
 	if (pace->state == PACE_REMOVED) {
@@ -193,19 +200,24 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	} else {
 		pace->state = target < pace->asked.floor ? PACE_FLOOR : PACE_CLAMPED;
 	}
-	if (target < pace->asked.floor)
+	if (target < pace->asked.floor) {
 		target = pace->asked.floor;
+		pace->throttled = 1;
+	}
 	pace->target = target;
 
 	// Congestion control is reducing the window to the threshold: do not change either.
 	if (seen->state >= CA_CWR)
 		return;
-	over = pace->clamp && seen->window > pace->clamp;
-	spread(to, pace, over && !behind && !(pace->asked.flags & PACE_CLAMP_ONLY));
 	if (!behind)
 		bound(to, pace, target, seen);
 	else
 		ahead(to, pace, seen);
+	// After the clamp is set: the first one is far below the window that the start-up made.
+	times = pace->throttled || (pace->clamp && seen->window > pace->clamp);
+	if (behind)
+		times = pace->throttled ? CATCH_UP : 0;
+	spread(to, pace, pace->asked.flags & PACE_CLAMP_ONLY ? 0 : times);
 }
 
 SEC("sockops")
@@ -323,6 +335,7 @@ int tidegate_arm(struct bpf_sockopt *call)
 		pace->due = 0;
 		pace->carry = 0;
 		pace->delivered = 0;
+		pace->throttled = 0;
 		pace->state = PACE_STARTUP;
 	}
 	if (callback(socket, 1)) {

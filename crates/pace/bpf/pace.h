@@ -37,7 +37,7 @@ struct pace_request {
 enum pace_state {
 	PACE_STARTUP = 0, /* what was written before is still under way: no clamp */
 	PACE_CLAMPED = 1, /* the clamp is headroom * R * RTT */
-	PACE_FLOOR = 2,   /* the clamp is the floor, and the writer has to throttle */
+	PACE_FLOOR = 2,   /* the clamp is the floor: the writer has to throttle, and the kernel paces */
 	PACE_BEHIND = 3,  /* goodput < R: no clamp */
 	PACE_REMOVED = 4, /* not paced: the clamp goes before the window */
 };
@@ -55,8 +55,10 @@ struct pace {
 	__u32 sets;   /* how often the clamp was set */
 	__u32 lifts;  /* how often goodput fell behind R */
 	__u32 target; /* segments, headroom * R * RTT / MSS, no less than the floor */
-	__u32 pacing; /* bytes per second, where the clamp does not hold the window; else 0 */
+	__u32 pacing; /* bytes per second, where the clamp does not hold the rate alone; else 0 */
 	__u32 threshold; /* segments, of slow start, before the clamp wrote over it */
+	__u32 throttled; /* 1: the clamp was at its floor in this phase, so the writer throttles */
+	__u32 reserved;
 };
 
 #endif

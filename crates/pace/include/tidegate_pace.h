@@ -34,7 +34,10 @@ struct tidegate_pace;
 #define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write everything, unless it was at its floor before */
 #define TIDEGATE_PACE_FLOOR 2	 /* the clamp at its floor: throttle your writes to the rate */
 #define TIDEGATE_PACE_BEHIND 3	 /* nothing, because goodput is below the rate: write everything */
-#define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate */
+#define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate; the kernel spaces packets */
+#define TIDEGATE_PACE_SPACED 5	 /* the clamp is or was at its floor, and the kernel spaces packets: throttle */
+/* For tidegate_pace_writer_ready alone: several transfers share the connection, so nothing holds this one. */
+#define TIDEGATE_PACE_UNHELD 6
 
 /* Flags of a target. */
 #define TIDEGATE_PACE_HOLD_AVERAGE 1u /* no headroom while ahead: the average is the rate */

@@ -168,12 +168,14 @@ fn target(from: *const CTarget, size: usize) -> Result<Target, PaceError> {
 }
 
 /// What holds a socket, by its number in the header.
-const HOLDS: [(c_int, Hold); 5] = [
+const HOLDS: [(c_int, Hold); 7] = [
     (STARTUP, Hold::StartUp),
     (CLAMPED, Hold::Clamped),
     (FLOOR, Hold::Floor),
     (BEHIND, Hold::Behind),
     (NO_CLAMP, Hold::Fallback),
+    (SPACED, Hold::Spaced),
+    (UNHELD, Hold::Unheld),
 ];
 
 fn number(hold: Hold) -> c_int {

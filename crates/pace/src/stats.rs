@@ -35,9 +35,8 @@ pub struct Stats {
     pub sets: u32,
     /// How often goodput fell behind R.
     pub lifts: u32,
-    /// Bytes per second that the kernel paces at, while the window is above the clamp because
-    /// something else limits the transfer (the client's window, or a lack of data), and in the
-    /// fallback; 0 otherwise.
+    /// Bytes per second that the kernel paces at: once the clamp was at its floor, while the window is above the clamp because
+    /// something else limits the transfer (the client's window, or a lack of data), and in the fallback; 0 otherwise.
     pub pacing: u64,
 }
 
@@ -83,6 +82,7 @@ impl Stats {
 pub(crate) fn hold(record: &Record) -> Hold {
     match record.state {
         STARTUP => Hold::StartUp,
+        CLAMPED | FLOOR if record.throttled != 0 && record.pacing != 0 => Hold::Spaced,
         CLAMPED => Hold::Clamped,
         FLOOR => Hold::Floor,
         // BEHIND. The state of a removed socket is never read.

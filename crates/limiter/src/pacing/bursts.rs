@@ -14,6 +14,8 @@ pub(super) enum Keep {
     All,
     /// Tokens for two bursts: what is behind is caught up without a clamp, not with more bursts.
     TwoBursts,
+    /// The same, and nothing is behind: the start-up is still under way.
+    TwoBurstsOnly,
     /// Nothing waits for tokens, since the window decides. What it lets out ahead of the rate counts later.
     Count,
 }
@@ -46,21 +48,27 @@ impl Bursts {
         }
     }
 
-    /// When the next burst may be written, at the earliest. It has these bytes, a whole block unless less is left of the transfer.
-    pub fn due(&mut self, now: Nanos, keep: Keep, bytes: u64) -> Nanos {
+    /// When the next burst may be written, at the earliest. It has this many bytes, and there must be tokens for that many of them: for all,
+    /// a whole block unless less is left of the transfer, or for none where the kernel spaces it.
+    pub fn due(&mut self, now: Nanos, keep: Keep, (bytes, tokens): (u64, u64)) -> Nanos {
         self.keep = keep;
-        if keep == Keep::TwoBursts {
-            let two = now.saturating_sub(time_of(self.rate, self.block));
-            self.missed = self.missed.saturating_add(two.saturating_sub(self.enough));
-            self.enough = self.enough.max(two);
-        } else {
-            let missed = std::mem::take(&mut self.missed);
-            self.enough = self.enough.saturating_sub(missed);
+        match keep {
+            Keep::TwoBursts | Keep::TwoBurstsOnly => {
+                let two = now.saturating_sub(time_of(self.rate, self.block.max(bytes)));
+                if keep == Keep::TwoBursts {
+                    self.missed = self.missed.saturating_add(two.saturating_sub(self.enough));
+                }
+                self.enough = self.enough.max(two);
+            }
+            Keep::All | Keep::Count => {
+                let missed = std::mem::take(&mut self.missed);
+                self.enough = self.enough.saturating_sub(missed);
+            }
         }
         match keep {
             Keep::Count => now,
-            Keep::All | Keep::TwoBursts => {
-                let less = time_of(self.rate, self.block.saturating_sub(bytes));
+            Keep::All | Keep::TwoBursts | Keep::TwoBurstsOnly => {
+                let less = time_of(self.rate, self.block.saturating_sub(tokens));
                 self.enough.saturating_sub(less).max(self.next)
             }
         }
@@ -71,7 +79,7 @@ impl Bursts {
         self.enough = self.enough.saturating_add(time);
         match self.keep {
             Keep::All => {}
-            Keep::TwoBursts => self.next = now.saturating_add(time / 2),
+            Keep::TwoBursts | Keep::TwoBurstsOnly => self.next = now.saturating_add(time / 2),
             Keep::Count => {
                 let most = time_of(self.rate, self.block.saturating_add(AHEAD));
                 self.enough = self.enough.min(now.saturating_add(most));
@@ -94,7 +102,7 @@ mod tests {
         let mut write = |bursts: &mut Bursts, from: Nanos, count: usize| {
             let mut now = from;
             for _ in 0..count {
-                now = bursts.due(now, Keep::TwoBursts, 10_000).max(now);
+                now = bursts.due(now, Keep::TwoBursts, (10_000, 10_000)).max(now);
                 at.push(now / MILLISECOND);
                 bursts.wrote(10_000, now);
             }
@@ -104,16 +112,16 @@ mod tests {
         write(&mut bursts, 200 * MILLISECOND, 5);
         assert_eq!(at, [20, 40, 200, 210, 220, 240, 260]);
         // Behind, the six that were missed are due.
-        bursts.due(270 * MILLISECOND, Keep::Count, 10_000);
+        bursts.due(270 * MILLISECOND, Keep::Count, (10_000, 10_000));
         bursts.wrote(60_000, 270 * MILLISECOND);
-        let due = bursts.due(270 * MILLISECOND, Keep::TwoBursts, 10_000);
+        let due = bursts.due(270 * MILLISECOND, Keep::TwoBursts, (10_000, 10_000));
         assert_eq!(due, 280 * MILLISECOND);
         // What the window let go ahead counts, up to 262,144 bytes.
-        bursts.due(280 * MILLISECOND, Keep::Count, 10_000);
+        bursts.due(280 * MILLISECOND, Keep::Count, (10_000, 10_000));
         bursts.wrote(1 << 30, 280 * MILLISECOND);
         let wait = 10_000_u64 * 2_000 + (1 << 18) * 2_000;
         assert_eq!(
-            bursts.due(0, Keep::TwoBursts, 10_000),
+            bursts.due(0, Keep::TwoBursts, (10_000, 10_000)),
             280 * MILLISECOND + wait
         );
     }

@@ -25,10 +25,15 @@ pub enum Hold {
     Clamped,
     /// The clamp at its floor, which allows more than R: the writer must throttle.
     Floor,
+    /// The clamp is or was at its floor, and the kernel spaces packets at headroom · R: the writer must throttle, but may write larger
+    /// blocks.
+    Spaced,
     /// Goodput is below R: nothing, so that it catches up.
     Behind,
-    /// No clamp can be had: the writer must throttle.
+    /// No clamp can be had, and the kernel spaces packets at headroom · R: the writer must throttle, but may write larger blocks.
     Fallback,
+    /// Nothing holds this transfer alone, as where several share a connection: the writer must throttle.
+    Unheld,
 }
 
 /// What the writer may do now.
@@ -48,6 +53,11 @@ pub struct Settings {
     /// For SO_MAX_PACING_RATE.
     pub max_pacing_rate: Option<Rate>,
 }
+
+/// What Trickle writes at once where the kernel spaces packets: half a second of R, which costs the server a seventh of the system calls of
+/// ten packets at 2.5 Mbit/s. Not more than sockets with little unsent data (`TCP_NOTSENT_LOWAT`) take.
+const SPACED_PART: u64 = 2;
+const SPACED_MOST: u64 = 1 << 17;
 
 /// The schedule of the throttling phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +114,8 @@ impl Writer {
         Self { least_wait, ..self }
     }
 
-    /// Before the throttling phase: Trickle writes no more than this at once in it, because more would not fit into ten packets.
+    /// Before the throttling phase: where the kernel does not space packets, Trickle writes no more than this at once in it, because more would
+    /// not fit into ten packets.
     pub fn bound_bursts(&mut self, bytes: Bytes) {
         if let Way::Trickle { block } = &mut self.way {
             *block = bytes.get().clamp(1, *block);
@@ -139,7 +150,7 @@ impl Writer {
     }
 
     /// What may be written at `now`, a time from any beginning. `hold` is what `tidegate_pace::Pacer::hold`
-    /// says; only [`Way::Trickle`] asks for it. [`Hold::Fallback`] throttles by time alone: pass it
+    /// says; only [`Way::Trickle`] asks for it. [`Hold::Unheld`] throttles by time alone: pass it
     /// for each of several transfers that share a connection, whose clamp holds only their sum.
     pub fn ready(&mut self, now: Nanos, hold: Option<Hold>) -> Ready {
         if self.startup > 0 && self.way != Way::None {
@@ -147,7 +158,7 @@ impl Writer {
         }
         // Once set it is never cleared [Trickle, Algorithm 1]. A round trip that grows for a moment, and
         // the clamp with it, would let the socket take all that it has room for, ahead of R.
-        self.throttled |= hold == Some(Hold::Floor);
+        self.throttled |= matches!(hold, Some(Hold::Floor | Hold::Spaced));
         let (due, block) = match self.way {
             Way::None | Way::MaxPacingRate => return Ready::Write(u64::MAX),
             Way::Application { block } => {
@@ -156,12 +167,24 @@ impl Writer {
             }
             Way::Trickle { block } => {
                 let keep = self.keep(hold);
-                let burst = block.min(self.left.unwrap_or(u64::MAX)).max(1);
-                let due = self.bursts(now, block).due(now, keep, burst);
+                let left = self.left.unwrap_or(u64::MAX);
+                let (bytes, tokens) = match hold {
+                    // The kernel spaces the block, so it is written before there are tokens for it. What follows must be able to pay, so
+                    // that the last byte is not early: requests for short parts would get more than R.
+                    Some(Hold::Spaced | Hold::Fallback) if left > block => {
+                        let most = (self.rate / SPACED_PART).min(SPACED_MOST);
+                        (most.min(left / 2).max(block), 0)
+                    }
+                    _ => {
+                        let burst = block.min(left).max(1);
+                        (burst, burst)
+                    }
+                };
+                let due = self.bursts(now, block).due(now, keep, (bytes, tokens));
                 if keep == Keep::Count {
                     return Ready::Write(u64::MAX);
                 }
-                (due, burst)
+                (due, bytes)
             }
         };
         let wait = due.saturating_sub(now);
@@ -182,8 +205,9 @@ impl Writer {
     fn keep(&self, hold: Option<Hold>) -> Keep {
         match hold {
             // Of what is under way nothing is missing; what comes after it waits for the clamp.
-            Some(Hold::Floor | Hold::StartUp) => Keep::TwoBursts,
-            Some(Hold::Fallback) => Keep::All,
+            Some(Hold::StartUp) => Keep::TwoBurstsOnly,
+            Some(Hold::Floor | Hold::Spaced) => Keep::TwoBursts,
+            Some(Hold::Fallback | Hold::Unheld) => Keep::All,
             Some(Hold::Clamped) if self.throttled => Keep::TwoBursts,
             // The window holds the rate, or nothing does: all that there is [Trickle, Algorithm 1].
             Some(Hold::Clamped | Hold::Behind) | None => Keep::Count,

@@ -349,7 +349,7 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
         let rate = stats.delivered as f64 * 8.0 / since.elapsed().as_secs_f64();
         let burst = net.link.longest_burst();
         println!("{rate:.0} bit/s, longest burst {burst}, behind {behind} times, {stats:?}");
-        assert_eq!((stats.hold, stats.clamp), (Hold::Floor, 10), "{stats:?}");
+        assert_eq!((stats.hold, stats.clamp), (Hold::Spaced, 10), "{stats:?}");
         assert!((600_000.0..1_050_000.0).contains(&rate), "{rate}");
         // Where this thread was not run in time, it could not keep the rate, nor the link the gaps.
         if stalled < 50 * MS {
@@ -357,6 +357,39 @@ fn at_the_floor_the_writer_keeps_the_rate_in_small_bursts() {
             assert!(burst <= 10, "{burst}");
             assert_eq!(behind, 0, "{stats:?}");
         }
+    });
+}
+
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn the_wide_window_of_a_start_up_is_spaced_from_the_first_round_trip() {
+    let _alone = alone();
+    let Some(net) = Net::new("the_wide_window_of_a_start_up_is_spaced_from_the_first_round_trip")
+    else {
+        return;
+    };
+    net.server(|| {
+        // A queue of 170 ms: the round trip and the window are large when the start-up ends.
+        net.link.set_rtt(40 * MS);
+        net.link.set_rate(6_000_000);
+        net.link.set_queue(128_000);
+        let pace = open(&net);
+        let socket = connection(&net, SERVER, SERVER);
+        (&socket).write_all(&vec![0; 1 << 20]).unwrap();
+        pace.pace(&socket, &target(1_000_000)).unwrap();
+        wait_for("the end of start-up", 5_000 * MS, || {
+            // About R: a burst of ten packets in 116 ms.
+            thread::sleep(96 * MS);
+            (&socket).write_all(&vec![0; 14_480]).unwrap();
+            pace.hold(&socket).unwrap() != Hold::StartUp
+        });
+        net.link.clear();
+        // As a writer does while the clamp is above its floor.
+        writing(&socket, || thread::sleep(2_000 * MS));
+        let (burst, stats) = (net.link.longest_burst(), pace.stats(&socket).unwrap());
+        println!("longest burst {burst}, {stats:?}");
+        assert_eq!(stats.pacing, 150_000, "{stats:?}");
+        assert!(burst <= 4, "{burst}: {stats:?}");
     });
 }
 

@@ -22,6 +22,7 @@ use super::range::Span;
 use super::request::Request;
 use super::slots::Slot;
 use super::tick;
+use super::transport::NOT_SENT;
 use tidegate_pace::{Hold, Phase, Ready, Writer};
 
 /// Bytes that are read and written at once; no block is larger.
@@ -271,8 +272,9 @@ impl Video {
             return None;
         }
         let block = BLOCK as u64;
-        let most = match paced || allowed <= block {
-            true => allowed.min(block),
+        let most = match self.throttled || allowed <= block {
+            // What the clamp lets out ahead of the rate counts later. So no more is handed over than the socket takes at once.
+            true => allowed.min(NOT_SENT.into()),
             // The response ends with a block, so that it is logged when its client has nearly all of it.
             false => allowed
                 .min(hole::LONGEST as u64)
@@ -348,7 +350,7 @@ impl Video {
             return None;
         }
         if let Some((at, hold)) = self.held {
-            let steady = matches!(hold, Some(Hold::Floor | Hold::Clamped));
+            let steady = matches!(hold, Some(Hold::Floor | Hold::Spaced | Hold::Clamped));
             let age = match steady && self.writer.is_throttled() {
                 true => REFRESH,
                 false => FRESH,

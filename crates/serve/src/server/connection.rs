@@ -353,7 +353,7 @@ impl Connection {
     /// is kept to its rate by its token bucket. This also holds if the kernel does not pace the socket.
     pub fn hold(&self) -> Option<Hold> {
         if !self.changing().rate.holds_one() {
-            return Some(Hold::Fallback);
+            return Some(Hold::Unheld);
         }
         self.transport.hold(&self.shared.sockets, self.group().way)
     }

@@ -72,7 +72,7 @@ impl Sockets {
             // A socket that cannot be asked is paced without the clamp.
             Way::Trickle { .. } => {
                 let hold = self.clamp.as_ref()?.hold(socket);
-                Some(hold.unwrap_or(Hold::Fallback))
+                Some(hold.unwrap_or(Hold::Unheld))
             }
             _ => None,
         }

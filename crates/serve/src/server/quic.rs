@@ -77,7 +77,7 @@ impl Quic {
         match way {
             Way::Trickle { .. } => Some(self.window.hold()),
             // There is no socket to set it on.
-            Way::MaxPacingRate => Some(Hold::Fallback),
+            Way::MaxPacingRate => Some(Hold::Unheld),
             Way::None | Way::Application { .. } => None,
         }
     }

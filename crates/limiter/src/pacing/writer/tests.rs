@@ -181,7 +181,7 @@ fn what_was_behind_and_is_caught_up_is_not_ahead() {
 fn a_transfer_that_gets_company_goes_on_at_its_rate() {
     // Alone and clamped, a second ahead of 62,500 bytes/s; then beside others, by time; and alone.
     let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
-    let (alone, beside) = (Some(Hold::Clamped), Some(Hold::Fallback));
+    let (alone, beside) = (Some(Hold::Clamped), Some(Hold::Unheld));
     assert_eq!(writer.ready(0, alone), Ready::Write(u64::MAX));
     writer.wrote(Bytes::new(62_500), 0);
     let (mut now, mut written) = (0, 62_500);
@@ -205,9 +205,9 @@ fn a_transfer_that_gets_company_goes_on_at_its_rate() {
 }
 
 #[test]
-fn the_fallback_keeps_the_average() {
+fn what_nothing_holds_keeps_the_average() {
     let mut writer = at_125_percent(Way::TRICKLE, 400_000, 0);
-    let state = Some(Hold::Fallback);
+    let state = Some(Hold::Unheld);
     assert!(matches!(writer.ready(0, state), Ready::Wait(_)));
     let mut bursts = 0;
     while let Ready::Write(bytes) = writer.ready(10_000 * MS, state) {
@@ -216,6 +216,64 @@ fn the_fallback_keeps_the_average() {
         bursts += 1;
     }
     assert_eq!(bursts, 43); // 625,000 bytes
+}
+
+/// 250,000 bytes/s, spaced by the kernel: 125,000 bytes are half a second.
+#[test]
+fn where_the_kernel_spaces_packets_blocks_are_large_and_lent() {
+    for state in [Some(Hold::Spaced), Some(Hold::Fallback)] {
+        let mut writer = at_125_percent(Way::TRICKLE, 1_600_000, 0);
+        let writes = drive(&mut writer, state, 1_900 * MS);
+        // The first when the phase begins.
+        let expected: Vec<_> = (0..4).map(|i| (i * 500 * MS, 125_000)).collect();
+        assert_eq!(writes, expected);
+    }
+}
+
+#[test]
+fn the_time_of_the_start_up_pays_for_nothing_later() {
+    // 250,000 bytes/s. The start-up takes 10 s to arrive, and the socket has no room meanwhile.
+    let mut writer = at_125_percent(Way::TRICKLE, 1_600_000, 0);
+    assert!(matches!(
+        writer.ready(0, Some(Hold::StartUp)),
+        Ready::Wait(_)
+    ));
+    assert_eq!(
+        writer.ready(10_000 * MS, Some(Hold::StartUp)),
+        Ready::Write(14_480)
+    );
+    writer.wrote(Bytes::new(14_480), 10_000 * MS);
+    // Its queue makes the round trip long, and so the clamp large: half a second goes into the socket, which waits.
+    assert_eq!(
+        writer.ready(10_000 * MS, Some(Hold::Clamped)),
+        Ready::Write(u64::MAX)
+    );
+    writer.wrote(Bytes::new(125_000), 10_000 * MS);
+    let wait = match writer.ready(10_000 * MS, Some(Hold::Spaced)) {
+        Ready::Wait(wait) => wait,
+        Ready::Write(bytes) => panic!("{bytes}"),
+    };
+    assert!((300 * MS..=500 * MS).contains(&wait), "{wait}");
+}
+
+#[test]
+fn the_end_of_a_spaced_transfer_is_not_early() {
+    // Requests for parts of 100,000 bytes, one after the other, get 250,000 bytes/s.
+    let mut now = 0;
+    for part in 1..=20_u64 {
+        let mut writer = at_125_percent(Way::TRICKLE, 1_600_000, 0).length(Bytes::new(100_000));
+        let mut left = 100_000;
+        while left > 0 {
+            match writer.ready(now, Some(Hold::Spaced)) {
+                Ready::Write(bytes) => {
+                    writer.wrote(Bytes::new(bytes), now);
+                    left -= bytes;
+                }
+                Ready::Wait(wait) => now += wait,
+            }
+        }
+        assert_eq!(now, part * 400 * MS);
+    }
 }
 
 #[test]
@@ -292,7 +350,7 @@ proptest::proptest! {
     }
 
     /// Whatever the state becomes and when: at most what the rate asks for is written at the floor
-    /// and in the fallback, what the window let out before counted in, as long as that is not much.
+    /// and where nothing holds it, what the window let out before counted in, as long as that is not much.
     #[test]
     fn being_ahead_is_held_against_later_writes(
         encoding in 100_000u64..20_000_000,
@@ -304,7 +362,7 @@ proptest::proptest! {
         let (mut now, mut written) = (0, 0u128);
         for (delay, state, socket) in steps {
             now += delay;
-            let states = [Hold::Floor, Hold::Fallback, Hold::Clamped, Hold::Behind];
+            let states = [Hold::Floor, Hold::Unheld, Hold::Clamped, Hold::Behind];
             loop {
                 let due = rate * u128::from(now) / 1_000_000_000;
                 match writer.ready(now, Some(states[state])) {
@@ -355,11 +413,11 @@ fn the_last_burst_waits_for_its_own_tokens_only() {
     // 2 s of a sound of 64 kbit/s, at 125 %: 10,000 bytes/s.
     let way = Way::Trickle { block: 14_480 };
     let mut writer = at_125_percent(way, 64_000, 0).length(Bytes::new(16_000));
-    let first = writer.ready(0, Some(Hold::Fallback));
+    let first = writer.ready(0, Some(Hold::Unheld));
     assert_eq!(first, Ready::Wait(1_448 * MS));
     for (at, bytes) in [(1_448 * MS, 14_480), (1_600 * MS, 1_520)] {
-        assert_eq!(writer.ready(at - MS, Some(Hold::Fallback)), Ready::Wait(MS));
-        assert_eq!(writer.ready(at, Some(Hold::Fallback)), Ready::Write(bytes));
+        assert_eq!(writer.ready(at - MS, Some(Hold::Unheld)), Ready::Wait(MS));
+        assert_eq!(writer.ready(at, Some(Hold::Unheld)), Ready::Write(bytes));
         writer.wrote(Bytes::new(bytes), at);
     }
 }

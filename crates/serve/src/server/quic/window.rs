@@ -102,7 +102,7 @@ impl Window {
     /// What bounds the rate.
     pub fn hold(&self) -> Hold {
         let phase = &self.state().phase;
-        phase.as_ref().map_or(Hold::Fallback, Phase::hold)
+        phase.as_ref().map_or(Hold::Unheld, Phase::hold)
     }
 
     /// Begins a throttling phase of this rate in bytes per second, or ends one. `queued`: bytes written before, which are sent at full speed.
