@@ -159,7 +159,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	__u64 acked = seen->acked;
 	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
 	__u64 round, slack, target;
-	_Bool behind;
+	_Bool behind, first = 0, over;
 	__u32 times;
 
 	pace->calls++;
@@ -176,6 +176,7 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 		pace->begin = acked;
 		pace->at = bpf_ktime_get_ns();
 		pace->state = PACE_CLAMPED;
+		first = 1;
 	}
 	if (!rtt || !mss)
 		return;
@@ -209,15 +210,17 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	// Congestion control is reducing the window to the threshold: do not change either.
 	if (seen->state >= CA_CWR)
 		return;
+	// The first clamp may be far below the window that the start-up made, and that would leave in the next round trip. A
+	// later one must be able to bind the window first: a paced socket does not fill its window, which then stays.
+	over = seen->window > (first ? target : pace->clamp) && (first || pace->clamp);
+	times = pace->throttled || over;
+	if (behind)
+		times = pace->throttled ? CATCH_UP : 0;
+	spread(to, pace, pace->asked.flags & PACE_CLAMP_ONLY ? 0 : times);
 	if (!behind)
 		bound(to, pace, target, seen);
 	else
 		ahead(to, pace, seen);
-	// After the clamp is set: the first one is far below the window that the start-up made.
-	times = pace->throttled || (pace->clamp && seen->window > pace->clamp);
-	if (behind)
-		times = pace->throttled ? CATCH_UP : 0;
-	spread(to, pace, pace->asked.flags & PACE_CLAMP_ONLY ? 0 : times);
 }
 
 SEC("sockops")
