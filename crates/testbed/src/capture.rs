@@ -14,9 +14,10 @@ use tidegate_trace::read::LinkType;
 use tidegate_trace::write::{PcapWriter, Resolution};
 
 use crate::TestbedError;
-use unfinished::Unfinished;
 
 mod unfinished;
+
+pub use unfinished::Unfinished;
 
 #[cfg(test)]
 mod tests;

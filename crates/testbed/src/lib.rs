@@ -25,7 +25,7 @@ pub mod site;
 #[cfg(test)]
 mod testing;
 
-pub use capture::CaptureFolder;
+pub use capture::{CaptureFolder, Unfinished};
 pub use error::TestbedError;
 #[cfg(target_os = "linux")]
 pub use kernel::host::{Awake, real_time};

@@ -2,23 +2,22 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Stdout, Write};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tidegate_testbed::Unfinished;
 
 /// Something to write results to, and then to [`commit`](Output::commit).
 pub enum Output {
     Stdout(BufWriter<Stdout>),
-    File(BufWriter<File>, Unfinished),
+    File(BufWriter<File>, Target),
 }
 
-/// A file that has no name yet, so that nothing remains of it if the program ends early. On file
-/// systems without nameless files it has a temporary name.
-pub struct Unfinished {
+/// Where a file of results is to be.
+pub struct Target {
     path: PathBuf,
-    named: Option<PathBuf>,
+    /// `None`: it is written directly.
+    unfinished: Option<Unfinished>,
 }
 
 impl Output {
@@ -48,13 +47,13 @@ impl Output {
         self.flush()?;
         match self {
             Self::Stdout(_) => Ok(()),
-            Self::File(out, unfinished) => {
-                let path = unfinished.path.clone();
+            Self::File(out, mut target) => {
                 let place = || {
                     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-                    unfinished.place(&file)
+                    target.place(&file)
                 };
-                place().with_context(|| format!("cannot write {}", path.display()))
+                let placed = place();
+                placed.with_context(|| format!("cannot write {}", target.path.display()))
             }
         }
     }
@@ -65,7 +64,7 @@ impl Output {
     fn named(&self, error: &io::Error) -> io::Error {
         let place = match self {
             Self::Stdout(_) => "to standard output".to_owned(),
-            Self::File(_, unfinished) => unfinished.path.display().to_string(),
+            Self::File(_, target) => target.path.display().to_string(),
         };
         io::Error::new(error.kind(), format!("cannot write {place}: {error}"))
     }
@@ -89,7 +88,7 @@ impl Write for Output {
     }
 }
 
-fn create(path: &Path) -> io::Result<(File, Unfinished)> {
+fn create(path: &Path) -> io::Result<(File, Target)> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
@@ -102,91 +101,27 @@ fn create(path: &Path) -> io::Result<(File, Unfinished)> {
     let is_in = |root: &&str| given.starts_with(root) || path.starts_with(root);
     let special = ["/dev", "/proc"].iter().any(is_in);
     let dangling = real.is_err() && fs::symlink_metadata(path).is_ok();
-    let mut unfinished = Unfinished {
-        path: path.to_owned(),
-        named: None,
+    let (file, unfinished) = if special || dangling || (path.exists() && !path.is_file()) {
+        (File::options().append(true).create(true).open(path)?, None)
+    } else {
+        let (file, unfinished) = Unfinished::create(path)?;
+        (file, Some(unfinished))
     };
-    if special || dangling || (path.exists() && !path.is_file()) {
-        unfinished.named = Some(path.to_owned());
-        let file = File::options().append(true).create(true).open(path)?;
-        return Ok((file, unfinished));
-    }
-    let mode = Mode::from_raw_mode(0o666);
-    let nameless = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    match rustix::fs::open(folder_of(path), nameless, mode) {
-        Ok(file) => Ok((file.into(), unfinished)),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-            let (file, name) = beside(path, |name| File::create_new(name))?;
-            unfinished.named = Some(name);
-            Ok((file, unfinished))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let path = path.to_owned();
+    Ok((file, Target { path, unfinished }))
 }
 
-impl Unfinished {
-    fn place(mut self, file: &File) -> io::Result<()> {
-        if self.named.as_ref() == Some(&self.path) {
-            self.named = None;
+impl Target {
+    fn place(&mut self, file: &File) -> io::Result<()> {
+        let Some(unfinished) = &mut self.unfinished else {
             return Ok(());
-        }
+        };
         file.sync_data()?;
         if let Ok(old) = fs::metadata(&self.path) {
             // The new file keeps the permissions of the old one.
             file.set_permissions(old.permissions())?;
         }
-        if self.named.is_none() {
-            // A link cannot replace a file, but a rename can.
-            let descriptor = format!(
-                "/proc/self/fd/{}",
-                rustix::fd::AsRawFd::as_raw_fd(&file.as_fd())
-            );
-            let link = |name: &Path| {
-                rustix::fs::linkat(CWD, &descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)
-                    .map_err(io::Error::from)
-            };
-            let ((), name) = beside(&self.path, link)?;
-            self.named = Some(name);
-        }
-        if let Some(name) = &self.named {
-            fs::rename(name, &self.path)?;
-        }
-        self.named = None;
-        Ok(())
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some(name) = self.named.take()
-            && name != self.path
-        {
-            let _ = fs::remove_file(name);
-        }
-    }
-}
-
-/// Creates something under the first free name in the folder of the path.
-fn beside<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
-    let stem = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    for i in 0..1000 {
-        let name = path.with_file_name(format!(".{stem}.{}.{i}", std::process::id()));
-        match make(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => return other.map(|made| (made, name)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+        unfinished.place(file)
     }
 }
 

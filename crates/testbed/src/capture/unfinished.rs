@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that is not complete yet.
+/// A file that is not complete yet. If this is dropped before, nothing of it remains.
 #[derive(Debug)]
-pub(super) struct Unfinished {
+pub struct Unfinished {
     path: PathBuf,
     /// Its temporary name, if it has one.
     named: Option<PathBuf>,
@@ -15,7 +15,10 @@ pub(super) struct Unfinished {
 
 impl Unfinished {
     /// A new file, which is to be called so when it is complete.
-    pub(super) fn create(path: &Path) -> io::Result<(File, Self)> {
+    ///
+    /// # Errors
+    /// If its folder takes no file.
+    pub fn create(path: &Path) -> io::Result<(File, Self)> {
         let (file, named) = match nameless(path)? {
             Some(file) => (file, None),
             None => {
@@ -28,7 +31,10 @@ impl Unfinished {
     }
 
     /// Gives it its name, which another file may have had so far.
-    pub(super) fn place(&mut self, file: &File) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the name cannot be had. Then the file goes with this.
+    pub fn place(&mut self, file: &File) -> io::Result<()> {
         if self.named.is_none() {
             // A link cannot replace a file, but a rename can.
             let ((), name) = beside(&self.path, |name| link(file, name))?;
