@@ -159,8 +159,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 	__u64 acked = seen->acked;
 	__u64 rate = pace->asked.rate, rtt = seen->rtt, mss = seen->mss;
 	__u64 round, slack, target;
-	_Bool behind, first = 0, over;
-	__u32 times;
+	_Bool behind, first = 0;
+	__u32 times, clamp;
 
 	pace->calls++;
 	if (pace->state == PACE_REMOVED) {
@@ -212,8 +212,8 @@ static __always_inline void step(void *to, struct pace *pace, struct seen *seen)
 		return;
 	// The first clamp may be far below the window that the start-up made, and that would leave in the next round trip. A
 	// later one must be able to bind the window first: a paced socket does not fill its window, which then stays.
-	over = seen->window > (first ? target : pace->clamp) && (first || pace->clamp);
-	times = pace->throttled || over;
+	clamp = first ? target : pace->clamp;
+	times = pace->throttled || (clamp && seen->window > clamp);
 	if (behind)
 		times = pace->throttled ? CATCH_UP : 0;
 	spread(to, pace, pace->asked.flags & PACE_CLAMP_ONLY ? 0 : times);

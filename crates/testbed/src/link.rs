@@ -186,7 +186,7 @@ struct Work<F: Fn()> {
 
 impl<F: Fn()> Drop for Work<F> {
     fn drop(&mut self) {
-        // Whoever waits for an answer hears at once that there is none.
+        // Dropping the orders tells those who wait for an answer that there is none.
         *self.shared.orders() = Orders {
             list: Vec::new(),
             are_over: true,

@@ -12,10 +12,9 @@ const AHEAD: u64 = 1 << 18;
 pub(super) enum Keep {
     /// All tokens are kept: the average of the phase is the rate, also after a stall.
     All,
-    /// Tokens for two bursts: what is behind is caught up without a clamp, not with more bursts.
-    TwoBursts,
-    /// The same, and nothing is behind: the start-up is still under way.
-    TwoBurstsOnly,
+    /// Tokens for two bursts: what is behind is caught up without a clamp, not with more bursts. Nothing can be behind while the
+    /// start-up is under way.
+    TwoBursts { may_be_behind: bool },
     /// Nothing waits for tokens, since the window decides. What it lets out ahead of the rate counts later.
     Count,
 }
@@ -53,9 +52,9 @@ impl Bursts {
     pub fn due(&mut self, now: Nanos, keep: Keep, (bytes, tokens): (u64, u64)) -> Nanos {
         self.keep = keep;
         match keep {
-            Keep::TwoBursts | Keep::TwoBurstsOnly => {
+            Keep::TwoBursts { may_be_behind } => {
                 let two = now.saturating_sub(time_of(self.rate, self.block.max(bytes)));
-                if keep == Keep::TwoBursts {
+                if may_be_behind {
                     self.missed = self.missed.saturating_add(two.saturating_sub(self.enough));
                 }
                 self.enough = self.enough.max(two);
@@ -67,7 +66,7 @@ impl Bursts {
         }
         match keep {
             Keep::Count => now,
-            Keep::All | Keep::TwoBursts | Keep::TwoBurstsOnly => {
+            Keep::All | Keep::TwoBursts { .. } => {
                 let less = time_of(self.rate, self.block.saturating_sub(tokens));
                 self.enough.saturating_sub(less).max(self.next)
             }
@@ -79,7 +78,7 @@ impl Bursts {
         self.enough = self.enough.saturating_add(time);
         match self.keep {
             Keep::All => {}
-            Keep::TwoBursts | Keep::TwoBurstsOnly => self.next = now.saturating_add(time / 2),
+            Keep::TwoBursts { .. } => self.next = now.saturating_add(time / 2),
             Keep::Count => {
                 let most = time_of(self.rate, self.block.saturating_add(AHEAD));
                 self.enough = self.enough.min(now.saturating_add(most));
@@ -93,6 +92,9 @@ mod tests {
     use super::*;
 
     const MILLISECOND: Nanos = 1_000_000;
+    const TWO: Keep = Keep::TwoBursts {
+        may_be_behind: true,
+    };
 
     /// 10 kB come in 20 ms.
     #[test]
@@ -102,7 +104,7 @@ mod tests {
         let mut write = |bursts: &mut Bursts, from: Nanos, count: usize| {
             let mut now = from;
             for _ in 0..count {
-                now = bursts.due(now, Keep::TwoBursts, (10_000, 10_000)).max(now);
+                now = bursts.due(now, TWO, (10_000, 10_000)).max(now);
                 at.push(now / MILLISECOND);
                 bursts.wrote(10_000, now);
             }
@@ -114,14 +116,14 @@ mod tests {
         // Behind, the six that were missed are due.
         bursts.due(270 * MILLISECOND, Keep::Count, (10_000, 10_000));
         bursts.wrote(60_000, 270 * MILLISECOND);
-        let due = bursts.due(270 * MILLISECOND, Keep::TwoBursts, (10_000, 10_000));
+        let due = bursts.due(270 * MILLISECOND, TWO, (10_000, 10_000));
         assert_eq!(due, 280 * MILLISECOND);
         // What the window let go ahead counts, up to 262,144 bytes.
         bursts.due(280 * MILLISECOND, Keep::Count, (10_000, 10_000));
         bursts.wrote(1 << 30, 280 * MILLISECOND);
         let wait = 10_000_u64 * 2_000 + (1 << 18) * 2_000;
         assert_eq!(
-            bursts.due(0, Keep::TwoBursts, (10_000, 10_000)),
+            bursts.due(0, TWO, (10_000, 10_000)),
             280 * MILLISECOND + wait
         );
     }

@@ -205,10 +205,13 @@ impl Writer {
     fn keep(&self, hold: Option<Hold>) -> Keep {
         match hold {
             // Of what is under way nothing is missing; what comes after it waits for the clamp.
-            Some(Hold::StartUp) => Keep::TwoBurstsOnly,
-            Some(Hold::Floor | Hold::Spaced) => Keep::TwoBursts,
+            Some(hold @ (Hold::StartUp | Hold::Floor | Hold::Spaced)) => Keep::TwoBursts {
+                may_be_behind: hold != Hold::StartUp,
+            },
             Some(Hold::Fallback | Hold::Unheld) => Keep::All,
-            Some(Hold::Clamped) if self.throttled => Keep::TwoBursts,
+            Some(Hold::Clamped) if self.throttled => Keep::TwoBursts {
+                may_be_behind: true,
+            },
             // The window holds the rate, or nothing does: all that there is [Trickle, Algorithm 1].
             Some(Hold::Clamped | Hold::Behind) | None => Keep::Count,
         }

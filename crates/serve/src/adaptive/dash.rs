@@ -190,29 +190,19 @@ fn parse(
                 });
             }
         }
-        match &event {
-            Event::Text(text) => {
-                if let Some(reference) = &mut reference {
-                    reference.push_str(&text.decode().ok()?);
-                }
-            }
-            Event::CData(text) => {
-                if let Some(reference) = &mut reference {
-                    reference.push_str(&text.decode().ok()?);
-                }
-            }
-            Event::GeneralRef(entity) => {
-                if let Some(reference) = &mut reference {
-                    match entity.resolve_char_ref().ok()? {
-                        Some(character) => reference.push(character),
-                        None => {
-                            let name = entity.decode().ok()?;
-                            reference.push_str(resolve_predefined_entity(&name)?);
-                        }
+        match (&event, &mut reference) {
+            (Event::Text(text), Some(reference)) => reference.push_str(&text.decode().ok()?),
+            (Event::CData(text), Some(reference)) => reference.push_str(&text.decode().ok()?),
+            (Event::GeneralRef(entity), Some(reference)) => {
+                match entity.resolve_char_ref().ok()? {
+                    Some(character) => reference.push(character),
+                    None => {
+                        let name = entity.decode().ok()?;
+                        reference.push_str(resolve_predefined_entity(&name)?);
                     }
                 }
             }
-            Event::End(element) => match element.local_name().as_ref() {
+            (Event::End(element), reference) => match element.local_name().as_ref() {
                 b"BaseURL" => {
                     let reference = reference.take()?;
                     let (level, above) = levels.split_last_mut()?;
@@ -229,7 +219,7 @@ fn parse(
                 b"Period" => drop(levels.pop()?),
                 _ => {}
             },
-            Event::Eof => break,
+            (Event::Eof, _) => break,
             _ => {}
         }
         if count > MOST_REPRESENTATIONS {

@@ -213,7 +213,7 @@ fn rules_for_output_that_drop_replies_are_seen() {
     assert_eq!(shell.finish().unwrap().packets[0], 0);
 }
 
-/// Whoever asks for a report hears of the failure at once, and not after the time for an answer.
+/// A request for a report fails at once, and not after the time for an answer.
 #[test]
 fn a_link_that_fails_says_so_at_once() {
     let _alone = alone();

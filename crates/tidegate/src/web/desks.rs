@@ -14,7 +14,7 @@ use super::key::Key;
 /// Pages that are answered at a time. The one that asked longest ago loses its desk.
 const MOST: usize = 8;
 
-/// So many closed desks are remembered, so that their pages get the answer [`LOST`].
+/// The number of closed desks that are remembered, so that their pages get the answer [`LOST`].
 const MOST_LOST: usize = 1000;
 
 /// The answer to a page whose desk was closed.

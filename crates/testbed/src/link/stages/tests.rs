@@ -105,26 +105,31 @@ fn what_is_not_ip_passes_at_once() {
     }
 }
 
-#[test]
-fn a_tagged_packet_is_re_marked_where_its_header_is() {
+/// A limiter that re-marks packets above its committed burst of a byte: `yellow` what its excess burst takes, and `red` the rest.
+fn re_marked(yellow: u8, red: u8) -> LinkPlan {
     let bursts = SingleRateBursts {
         committed: 1,
         excess: 0,
     };
     let marking = Marking {
         green: Decision::Pass,
-        yellow: Decision::Mark(34),
-        red: Decision::Mark(1),
+        yellow: Decision::Mark(yellow),
+        red: Decision::Mark(red),
     };
     let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
-    let plan = LinkPlan {
+    LinkPlan {
         forward: vec![ElementKind::Limiter {
             config: config.into(),
             classes: None,
             overhead: 0,
         }],
         ..LinkPlan::default()
-    };
+    }
+}
+
+#[test]
+fn a_tagged_packet_is_re_marked_where_its_header_is() {
+    let plan = re_marked(34, 1);
     let mut stages = Stages::new(&plan, Layer::Frames).unwrap();
     let mut tagged = frame("192.0.2.1:80", "192.0.2.17:80");
     tagged.splice(12..12, [0x81, 0, 0, 7]);
@@ -142,24 +147,7 @@ fn traffic_class(frame: &[u8], at: usize) -> u8 {
 
 #[test]
 fn ipv6_is_re_marked_in_its_traffic_class() {
-    let bursts = SingleRateBursts {
-        committed: 1,
-        excess: 0,
-    };
-    let marking = Marking {
-        green: Decision::Pass,
-        yellow: Decision::Mark(10),
-        red: Decision::Mark(12),
-    };
-    let config = SingleRateConfig::new(RATE, bursts, marking).unwrap();
-    let plan = LinkPlan {
-        forward: vec![ElementKind::Limiter {
-            config: config.into(),
-            classes: None,
-            overhead: 0,
-        }],
-        ..LinkPlan::default()
-    };
+    let plan = re_marked(10, 12);
     let mut packet = frame("[2001:db8:1::1]:80", "[2001:db8::2]:80").split_off(14);
     // ECT(1) and a flow label, which stay.
     packet[1..4].copy_from_slice(&[0x1a, 0xbc, 0xde]);

@@ -89,20 +89,11 @@ impl<const TICK: u32, const TIME: u32> Table<TICK, TIME> {
     /// Whether the packet is a copy of one that is remembered; remembers it if not. For tables without hop limits.
     #[inline]
     pub fn is_copy(&mut self, print: u64, at: Nanos) -> bool {
-        let entry = Self::entry(print, 0, at);
-        let set = &self.sets[self.place(entry)];
-        // The times are compared only where a print is the same, which it hardly ever is.
-        let copy = set.knows(entry) && Self::is_recent(set, entry);
+        let copy = self.find(print, 0, at).same.is_some();
         if !copy {
-            self.push(entry);
+            self.take(print, 0, at);
         }
         copy
-    }
-
-    #[cold]
-    fn is_recent(set: &Set, entry: u64) -> bool {
-        set.alike(entry)
-            .any(|seen| Self::apart(seen, entry) < Self::LIMIT)
     }
 
     /// The packets that a packet repeats, and their hop limits.
@@ -110,6 +101,7 @@ impl<const TICK: u32, const TIME: u32> Table<TICK, TIME> {
     pub fn find(&self, print: u64, hops: u8, at: Nanos) -> Found {
         let entry = Self::entry(print, hops, at);
         let set = &self.sets[self.place(entry)];
+        // The times are compared only where a print is the same, which it hardly ever is.
         match set.knows(entry) {
             true => Self::compare(set, entry, at),
             false => Found::default(),

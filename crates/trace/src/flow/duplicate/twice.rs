@@ -96,12 +96,12 @@ impl Twice {
         copy
     }
 
-    /// Whether so many that came again are most of the packets.
+    /// Whether most packets came again, if this many did.
     fn are_most(&self, again: u32) -> bool {
         again >= LEAST && again * 2 >= self.packets
     }
 
-    /// Whether hardly any packet came again, of so many that no more will.
+    /// Whether so few packets came again that none will any more.
     pub fn is_over(&mut self) -> bool {
         if self.packets < PERIOD {
             return false;
