@@ -47,6 +47,11 @@ impl Bursts {
         }
     }
 
+    /// When there are tokens for what was written.
+    pub fn paid(&self) -> Nanos {
+        self.enough.saturating_sub(time_of(self.rate, self.block))
+    }
+
     /// When the next burst may be written, at the earliest. It has this many bytes, and there must be tokens for that many of them: for all,
     /// a whole block unless less is left of the transfer, or for none where the kernel spaces it.
     pub fn due(&mut self, now: Nanos, keep: Keep, (bytes, tokens): (u64, u64)) -> Nanos {

@@ -2,9 +2,9 @@
 //!
 //! Pure: time is passed in, and waiting is the server's.
 
-use super::Way;
 use super::blocks::Blocks;
 use super::bursts::{Bursts, Keep};
+use super::{Way, time_of};
 use crate::{Bytes, Nanos, Rate};
 
 /// The paper's two phases.
@@ -59,6 +59,10 @@ pub struct Settings {
 const SPACED_PART: u64 = 2;
 const SPACED_MOST: u64 = 1 << 17;
 
+/// For how long tokens come between two transfers of which one continues the other: a request takes a round trip. After a longer pause the
+/// client has video in its buffer.
+const BETWEEN: Nanos = 250_000_000;
+
 /// The schedule of the throttling phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Schedule {
@@ -76,6 +80,8 @@ pub struct Writer {
     /// Bytes that are not written yet, if it is known how many there are.
     left: Option<u64>,
     least_wait: Nanos,
+    /// When the transfer that this one continues had paid for its bytes.
+    continues: Option<Nanos>,
     schedule: Option<Schedule>,
     /// Algorithm 1's `write_throttle`: the clamp was at its floor.
     throttled: bool,
@@ -92,6 +98,7 @@ impl Writer {
             startup: startup.get(),
             left: None,
             least_wait: 0,
+            continues: None,
             schedule: None,
             throttled: false,
         }
@@ -112,6 +119,27 @@ impl Writer {
     #[must_use]
     pub fn least_wait(self, least_wait: Nanos) -> Self {
         Self { least_wait, ..self }
+    }
+
+    /// The transfer continues another one in the throttling phase, which had [paid](Writer::paid) for its bytes at this time. Tokens come from then
+    /// on, but not those of more than 250 ms: a client that fetches small pieces, each a round trip after the last, gets the rate too.
+    #[must_use]
+    pub fn continues(self, paid: Nanos) -> Self {
+        Self {
+            continues: Some(paid).filter(|_| self.startup == 0),
+            ..self
+        }
+    }
+
+    /// When there are tokens for all that was written in the throttling phase, but for these last bytes. `None` before the phase, and
+    /// where the writer throttles nothing.
+    #[must_use]
+    pub fn paid(&self, but: Bytes) -> Option<Nanos> {
+        let paid = match self.schedule.as_ref()? {
+            Schedule::Blocks(blocks) => blocks.due(0),
+            Schedule::Bursts(bursts) => bursts.paid(),
+        };
+        Some(paid.saturating_sub(time_of(self.rate, but.get())))
     }
 
     /// Before the throttling phase: where the kernel does not space packets, Trickle writes no more than this at once in it, because more would
@@ -217,17 +245,26 @@ impl Writer {
         }
     }
 
+    /// When tokens begin to come, if the throttling phase begins now.
+    fn start(&self, now: Nanos) -> Nanos {
+        let paid = self.continues.unwrap_or(now);
+        paid.max(now.saturating_sub(BETWEEN))
+    }
+
     fn blocks(&mut self, now: Nanos) -> &mut Blocks {
+        let start = self.start(now);
         let schedule = &mut self.schedule;
-        match schedule.get_or_insert_with(|| Schedule::Blocks(Blocks::new(self.rate, now))) {
+        match schedule.get_or_insert_with(|| Schedule::Blocks(Blocks::new(self.rate, start))) {
             Schedule::Blocks(blocks) => blocks,
             Schedule::Bursts(_) => unreachable!("a writer keeps its way"),
         }
     }
 
     fn bursts(&mut self, now: Nanos, block: u64) -> &mut Bursts {
+        let start = self.start(now);
         let schedule = &mut self.schedule;
-        match schedule.get_or_insert_with(|| Schedule::Bursts(Bursts::new(self.rate, block, now))) {
+        match schedule.get_or_insert_with(|| Schedule::Bursts(Bursts::new(self.rate, block, start)))
+        {
             Schedule::Bursts(bursts) => bursts,
             Schedule::Blocks(_) => unreachable!("a writer keeps its way"),
         }

@@ -1,5 +1,8 @@
 //! The duration of an MP4 file comes from the movie header. In a fragmented file that header covers only the samples before the
-//! fragments, so the duration comes from the extends header, or from the first segment index (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3).
+//! fragments, so the duration comes from the extends header, or from the first segment index (ISO/IEC 14496-12, 8.2.2, 8.8.2, 8.16.3), or from
+//! the fragments themselves.
+
+mod fragments;
 
 use std::time::Duration;
 
@@ -60,26 +63,29 @@ pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, Me
     let mut found = Durations::default();
     let mut left = MAX_BOXES;
     let mut at = 0;
-    let mut seen_movie = false;
+    let (mut seen_movie, mut fragment) = (None, None);
     while at < length && left > 0 {
         left -= 1;
         let next = match header(source, at, length) {
             Ok(next) => next,
             // A file that is cut in its last fragment still plays.
-            Err(_) if seen_movie => break,
+            Err(_) if seen_movie.is_some() => break,
             Err(error) => return Err(error),
         };
         match &next.kind {
             b"moov" => {
-                seen_movie = true;
                 movie(source, &next, &mut found, &mut left)?;
+                seen_movie = Some(Header { ..next });
             }
             b"sidx" if !found.seen_index => {
                 found.seen_index = true;
                 found.index = index(source, &next, length)?;
             }
             // Fragments: an index comes before them.
-            b"moof" if seen_movie => break,
+            b"moof" if seen_movie.is_some() => {
+                fragment = Some(at);
+                break;
+            }
             _ => {}
         }
         if found.header().is_some() {
@@ -87,7 +93,11 @@ pub(super) fn duration(source: &impl Source, length: u64) -> Result<Duration, Me
         }
         at = next.end;
     }
-    found.header().or(found.index).ok_or(MediaError::NoDuration)
+    let mut duration = found.header().or(found.index);
+    if let (None, Some(movie), Some(first)) = (duration, &seen_movie, fragment) {
+        duration = fragments::duration(source, movie, first, length)?;
+    }
+    duration.ok_or(MediaError::NoDuration)
 }
 
 impl Durations {

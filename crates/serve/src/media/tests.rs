@@ -153,6 +153,105 @@ fn an_index_of_the_first_fragment_tells_the_rate() {
     assert!((2_000_000..2_002_000).contains(&rate), "{rate}");
 }
 
+fn boxed(kind: &[u8; 4], parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let length = (content.len() as u32 + 8).to_be_bytes();
+    [&length, &kind[..], &content].concat()
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// A file as ffmpeg writes it with `-movflags frag_keyframe+empty_moov`: each fragment has two seconds of a video track (90,000 units a second), in
+/// this many bytes, and begins with it; no header says how long it all is. Returns its index too.
+fn fragments(lengths: impl Iterator<Item = usize>) -> (Vec<u8>, Vec<u8>) {
+    let track = |id: u32, scale: u32| {
+        let head = boxed(b"mdhd", &[&words(&[0, 0, 0, scale, 0, 0])]);
+        let media = boxed(b"mdia", &[&boxed(b"hdlr", &[&[0; 25]]), &head]);
+        boxed(
+            b"trak",
+            &[&boxed(b"tkhd", &[&words(&[0, 0, 0, id]), &[0; 68]]), &media],
+        )
+    };
+    let header = boxed(b"mvhd", &[&words(&[0, 0, 0, 1000, 0]), &[0; 80]]);
+    let extends = boxed(b"mvex", &[&boxed(b"trex", &[&[0; 24]])]);
+    let movie = [&header[..], &track(7, 48_000), &track(1, 90_000), &extends].concat();
+    let mut file = [boxed(b"ftyp", &[b"isom"]), boxed(b"moov", &[&movie])].concat();
+    let (mut count, mut entries) = (0_u32, Vec::new());
+    for length in lengths {
+        let time = words(&[1 << 24, 0, count * 180_000 + 900]);
+        entries.extend([count * 180_000 + 900, file.len() as u32]);
+        let part = |id, time: &[u8]| {
+            let parts = [boxed(b"tfhd", &[&words(&[0, id])]), boxed(b"tfdt", &[time])];
+            boxed(b"traf", &[&parts.concat()])
+        };
+        let audio = part(7, &words(&[0, count * 96_000]));
+        let begin = boxed(b"moof", &[&part(1, &time), &audio]);
+        let data = vec![0; length - begin.len() - 8];
+        file.extend([begin, boxed(b"mdat", &[&data])].concat());
+        count += 1;
+    }
+    // Three numbers of one byte behind each time and place.
+    let entries = entries
+        .chunks(2)
+        .flat_map(|entry| [&words(entry)[..], &[1; 3]].concat());
+    let content = [words(&[0, 1, 0, count]), entries.collect()].concat();
+    let index = boxed(b"tfra", &[&content]);
+    let size = index.len() as u32 + 24;
+    let index = boxed(b"mfra", &[&index, &boxed(b"mfro", &[&words(&[0, size])])]);
+    (file, index)
+}
+
+#[test]
+fn fragments_tell_the_rate_if_no_header_does() {
+    // 1 Mbit/s.
+    let (file, index) = fragments((0..30).map(|_| 250_000));
+    let about = |bytes: &[u8], wanted: f64| {
+        let rate = probe(bytes).unwrap().rate().bits_per_second() as f64;
+        assert!((rate / wanted - 1.0).abs() < 0.001, "{rate} for {wanted}");
+    };
+    about(&file, 1e6);
+    let indexed = [&file[..], &index].concat();
+    about(&indexed, 1e6);
+    // A file that is cut in a fragment.
+    about(&file[..file.len() - 100_000], 1e6);
+    // With an index, all fragments count; without, 256 of them.
+    let rising = || (0..1000).map(|at| 20_000 + 20 * at);
+    let (file, index) = fragments(rising());
+    let mean = |count: usize| rising().take(count).sum::<usize>() as f64 * 4.0 / count as f64;
+    about(&[&file[..], &index].concat(), mean(999));
+    about(&file, mean(255));
+    // A player that does not have the file yet waits for more than a few fragments.
+    let some = |have: usize| Prefix {
+        bytes: &file[..have],
+        length: file.len() as u64,
+    };
+    assert!(matches!(
+        Media::probe(&some(80_000)),
+        Err(MediaError::NoDuration)
+    ));
+    assert!(Media::probe(&some(200_000)).is_ok());
+}
+
+#[test]
+fn damaged_fragments_tell_nothing() {
+    let (file, index) = fragments((0..30).map(|_| 1_000));
+    let whole = [&file[..], &index].concat();
+    let from = whole.windows(4).position(|four| four == b"moof").unwrap();
+    for at in from..whole.len() {
+        for value in [0, 0x7f, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            // No panic, and no endless walk.
+            let _ = probe(&bytes);
+        }
+    }
+    // Times that do not advance.
+    let (one, _) = fragments(std::iter::once(1_000));
+    assert!(matches!(probe(&one), Err(MediaError::NoDuration)));
+}
+
 /// Indexes of zeros cost a read each, and only the first one.
 #[test]
 fn many_empty_indexes() {

@@ -413,7 +413,8 @@ impl Drop for Answer {
                 true => video.credit,
                 false => video.credit.saturating_add(unsent),
             };
-            self.connection.give_back(video.owner, next, credit);
+            let paid = video.writer.paid(tidegate_limiter::Bytes::new(unsent));
+            self.connection.give_back(video.owner, (next, credit), paid);
         }
         if let Some(request) = self.request.take() {
             self.connection.log_request(&request, self.sent - unsent);

@@ -26,7 +26,7 @@ use super::request::Request;
 use super::rest::REST;
 use super::shared::Shared;
 use super::transport::{NOT_SENT, Transport};
-use super::viewers::Loan;
+use super::viewers::{Ended, Loan};
 
 use positions::{Position, Positions};
 use progress::Progress;
@@ -393,16 +393,17 @@ impl Connection {
             Way::MaxPacingRate => Way::TRICKLE,
             way => way,
         };
-        let (way, throttled, credit, owner) = match pace {
+        let (way, throttled, credit, paid, owner) = match pace {
             Pace::Free => {
                 let free = Rate::from_bits_per_second(0);
-                (Way::None, free, u64::MAX, Credit::Free)
+                (Way::None, free, u64::MAX, None, Credit::Free)
             }
             Pace::File(file, rate) => {
                 let whole = pace::bytes_of(rate, config.start_up);
-                let credit = changing.positions.continued(file, span).unwrap_or(whole);
+                let last = changing.positions.continued(file, span);
+                let (credit, paid) = last.map_or((whole, None), |last| (last.credit, last.paid));
                 let throttled = throttled_rate(rate, u64::from(config.throttle_percent) * 10);
-                (way, throttled, credit, Credit::File(file))
+                (way, throttled, credit, paid, Credit::File(file))
             }
             Pace::Segment(segment) => {
                 let wanted = pace::time_of(segment.rate, span.end - span.start);
@@ -413,8 +414,9 @@ impl Connection {
                     true => pace::bytes_of(segment.rate, loan.credit),
                     false => span.end - span.start,
                 };
+                let paid = loan.paid.map(|paid| self.past.progress.nanos(paid));
                 let owner = Credit::Viewer(loan, segment.rate, span.start);
-                (way, segment.throttled, credit, owner)
+                (way, segment.throttled, credit, paid, owner)
             }
         };
         let writer = match owner {
@@ -422,6 +424,10 @@ impl Connection {
             _ => Writer::new(way, throttled, Bytes::new(credit)),
         };
         let writer = writer.length(Bytes::new(span.end - span.start));
+        let writer = match paid {
+            Some(paid) => writer.continues(paid),
+            None => writer,
+        };
         changing.rate.set(number, None);
         if credit > 0 {
             self.apply(&mut changing.rate);
@@ -476,18 +482,27 @@ impl Connection {
         }
     }
 
-    /// A response with a file ended before the byte `next`, and did not use this credit.
-    pub fn give_back(&self, owner: Credit, next: u64, credit: u64) {
+    /// A response with a file ended before the byte `next`, and did not use this credit. At `paid`, in nanoseconds of the connection, there
+    /// were tokens for what it sent.
+    pub fn give_back(&self, owner: Credit, (next, credit): (u64, u64), paid: Option<u64>) {
         match owner {
             Credit::Free => {}
             Credit::File(file) => {
-                let position = Position { file, next, credit };
+                let position = Position {
+                    file,
+                    next,
+                    credit,
+                    paid,
+                };
                 self.changing().positions.remember(position);
             }
             Credit::Viewer(loan, rate, start) => {
-                let sent = pace::time_of(rate, next.saturating_sub(start));
-                let unused = pace::time_of(rate, credit).min(loan.credit);
-                self.shared.viewers.give_back(loan, sent, unused);
+                let ended = Ended {
+                    sent: pace::time_of(rate, next.saturating_sub(start)),
+                    unused: pace::time_of(rate, credit).min(loan.credit),
+                    paid: paid.map(|paid| self.at(paid)),
+                };
+                self.shared.viewers.give_back(loan, ended);
             }
         }
     }

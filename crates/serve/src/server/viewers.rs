@@ -48,6 +48,8 @@ struct Session {
     furthest: Option<Duration>,
     /// How often it started up.
     starts: u32,
+    /// When there were tokens for what the last response sent after its start-up, until the next response takes this over.
+    paid: Option<Instant>,
 }
 
 /// Credit that a response took, and gives back when it ends.
@@ -57,7 +59,19 @@ pub(super) struct Loan {
     starts: u32,
     /// Video that may be sent at full speed.
     pub credit: Duration,
+    /// When there were tokens for what the session was sent before.
+    pub paid: Option<Instant>,
     place: Option<Duration>,
+}
+
+/// What became of a response that ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    /// Video that was sent, and that could have been sent at full speed and was not.
+    pub sent: Duration,
+    pub unused: Duration,
+    /// When there were tokens for what was sent.
+    pub paid: Option<Instant>,
 }
 
 impl Viewers {
@@ -91,6 +105,7 @@ impl Viewers {
             session.credit = self.start_up;
             session.starts = session.starts.wrapping_add(1);
             session.furthest = None;
+            session.paid = None;
         }
         session.furthest = place.max(session.furthest);
         let credit = session.credit.min(wanted);
@@ -99,12 +114,14 @@ impl Viewers {
             key,
             starts: session.starts,
             credit,
+            paid: session.paid.take(),
             place,
         }
     }
 
-    /// A response ended, after this much video, with `unused` credit.
-    pub fn give_back(&self, loan: Loan, sent: Duration, unused: Duration) {
+    /// A response ended.
+    pub fn give_back(&self, loan: Loan, ended: Ended) {
+        let Ended { sent, unused, paid } = ended;
         let mut sessions = self.sessions();
         let session = sessions.recall(loan.key, self.start_up);
         // What a viewer left behind by a jump counts no more.
@@ -114,6 +131,7 @@ impl Viewers {
         session.credit = self.start_up.min(session.credit.saturating_add(unused));
         let reached = loan.place.map(|place| place.saturating_add(sent));
         session.furthest = reached.max(session.furthest);
+        session.paid = session.paid.max(paid);
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -138,6 +156,7 @@ impl Sessions {
                 credit: start_up,
                 furthest: None,
                 starts: 0,
+                paid: None,
             };
             older.remove(&key).unwrap_or(new)
         })

@@ -77,6 +77,46 @@ fn a_last_block_that_is_short_is_not_waited_for_as_a_whole_one() {
 }
 
 #[test]
+fn tokens_between_a_transfer_and_the_next_count_for_a_while() {
+    // 156,250 bytes/s: 10,000 bytes in 64 ms, whether the transfers are many or one.
+    for way in [Way::APPLICATION_64K, Way::TRICKLE] {
+        let hold = Some(Hold::Unheld);
+        let new = |paid: Option<u64>| {
+            let new = at_125_percent(way, 1_000_000, 0).length(Bytes::new(10_000));
+            paid.map_or(new.clone(), |paid| new.continues(paid))
+        };
+        let written = |mut writer: Writer, asked: u64| {
+            let mut now = asked;
+            if let Ready::Wait(wait) = writer.ready(now, hold) {
+                now += wait;
+            }
+            assert_eq!(writer.ready(now, hold), Ready::Write(10_000));
+            writer.wrote(Bytes::new(10_000), now);
+            (now, writer)
+        };
+        assert_eq!(new(None).paid(Bytes::new(0)), None);
+        let (at, first) = written(new(None), 0);
+        assert_eq!(at, 64 * MS);
+        let paid = first.paid(Bytes::new(0));
+        assert_eq!(paid, Some(64 * MS));
+        // What the client did not take is not paid for.
+        assert_eq!(first.paid(Bytes::new(10_000)), Some(0));
+        // Asked for 50 ms later, and a minute later, when tokens of 250 ms are there.
+        let (at, second) = written(new(paid), 114 * MS);
+        assert_eq!(at, 128 * MS);
+        let (at, third) = written(new(second.paid(Bytes::new(0))), 60_000 * MS);
+        assert_eq!(at, 60_000 * MS);
+        assert_eq!(third.paid(Bytes::new(0)), Some(59_814 * MS));
+        // What was lent has to be paid for.
+        assert_eq!(written(new(Some(80 * MS)), 70 * MS).0, 144 * MS);
+        // A start-up owes nothing.
+        let mut writer = at_125_percent(way, 1_000_000, 500).continues(0);
+        writer.wrote(Bytes::new(500), 100 * MS);
+        assert!(matches!(writer.ready(100 * MS, hold), Ready::Wait(_)));
+    }
+}
+
+#[test]
 fn short_waits_lend_tokens() {
     // 16 kB at 1.25 Mbit/s is 104.9 ms; at 5 Mbit/s 26.2 ms, too short to wait for.
     let mut writer = at_125_percent(Way::APPLICATION_16K, 4_000_000, 0).least_wait(100 * MS);

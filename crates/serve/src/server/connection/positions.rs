@@ -22,14 +22,16 @@ pub(super) struct Position {
     pub next: u64,
     /// Bytes that may still be sent at full speed.
     pub credit: u64,
+    /// When there were tokens for what was sent after them, in nanoseconds of the connection.
+    pub paid: Option<u64>,
 }
 
 impl Positions {
-    /// The credit that is left of a file, if a response of this span continues the last one.
-    pub fn continued(&mut self, file: Identity, span: Span) -> Option<u64> {
+    /// Where the last response of a file ended, if a response of this span continues it.
+    pub fn continued(&mut self, file: Identity, span: Span) -> Option<Position> {
         let at = self.0.iter().position(|one| one.file == file)?;
-        let Position { next, credit, .. } = self.0.remove(at)?;
-        (span.start <= next && span.start + OVERLAP >= next).then_some(credit)
+        let last = self.0.remove(at)?;
+        (span.start <= last.next && span.start + OVERLAP >= last.next).then_some(last)
     }
 
     pub fn remember(&mut self, position: Position) {

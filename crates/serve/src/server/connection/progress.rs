@@ -47,7 +47,13 @@ impl Progress {
 
     /// The connection's time, in nanoseconds.
     pub fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        self.nanos(Instant::now())
+    }
+
+    /// A time, in nanoseconds of the connection: 0 before it began.
+    pub fn nanos(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.began);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// When the client last took something.

@@ -6,6 +6,15 @@ fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// A response that ended after this much video, with unused credit.
+fn ended(sent: u64, unused: u64) -> Ended {
+    Ended {
+        sent: s(sent),
+        unused: s(unused),
+        paid: None,
+    }
+}
+
 /// Sessions of 10 s, whose segments last 4 s.
 struct Watching(Viewers);
 
@@ -17,7 +26,7 @@ impl Watching {
     /// Sends a whole segment; how much of it was sent at full speed.
     fn fetch(&self, track: u8, at: u64) -> u64 {
         let loan = self.lend(track, at);
-        self.0.give_back(loan, s(4), s(0));
+        self.0.give_back(loan, ended(4, 0));
         loan.credit.as_secs()
     }
 
@@ -38,7 +47,7 @@ async fn the_start_up_belongs_to_all_segments_of_a_track() {
     // A segment without a place changes nothing.
     let first = viewers.0.lend(viewers.0.key(0_u8), None, false, s(4));
     assert_eq!(first.credit, s(0));
-    viewers.0.give_back(first, s(1), s(0));
+    viewers.0.give_back(first, ended(1, 0));
     assert_eq!(viewers.fetch(0, 20), 0);
 }
 
@@ -65,7 +74,7 @@ async fn a_jump_starts_up_again() {
 async fn a_response_gives_back_what_it_did_not_use() {
     let viewers = Watching::new();
     let loan = viewers.lend(0, 0);
-    viewers.0.give_back(loan, s(1), s(3));
+    viewers.0.give_back(loan, ended(1, 3));
     let all = |at| {
         viewers
             .0
@@ -77,8 +86,38 @@ async fn a_response_gives_back_what_it_did_not_use() {
     assert_eq!(viewers.lend(0, 8).credit, s(0));
     // What comes back after a jump is not for the new place.
     assert_eq!(all(100).credit, s(10));
-    viewers.0.give_back(late, s(2), s(7));
+    viewers.0.give_back(late, ended(2, 7));
     assert_eq!(viewers.lend(0, 104).credit, s(0));
+}
+
+#[tokio::test]
+async fn tokens_go_from_one_response_to_the_next() {
+    let viewers = Watching::new();
+    let now = Instant::now();
+    let end = |loan, after| {
+        let paid = Some(now + s(after));
+        let ended = Ended {
+            paid,
+            ..ended(4, 0)
+        };
+        viewers.0.give_back(loan, ended);
+    };
+    let (first, early) = (viewers.lend(0, 0), viewers.lend(0, 4));
+    assert_eq!(first.paid, None);
+    end(first, 9);
+    end(early, 7);
+    let second = viewers.lend(0, 8);
+    assert_eq!(second.paid, Some(now + s(9)));
+    // Only one takes them over, and none after a jump.
+    assert_eq!(viewers.lend(0, 12).paid, None);
+    end(second, 20);
+    let jumped = viewers.lend(0, 100);
+    assert_eq!(jumped.paid, None);
+    end(jumped, 30);
+    let waits = viewers
+        .0
+        .lend(viewers.0.key(0_u8), Some(s(104)), true, s(4));
+    assert_eq!(waits.paid, None);
 }
 
 #[tokio::test(start_paused = true)]
