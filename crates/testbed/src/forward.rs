@@ -17,6 +17,8 @@ use crate::capture::Recording;
 
 /// Packets taken from one device before the other one has its turn.
 const BATCH: usize = 64;
+/// As many are taken even if a packet must leave meanwhile: a device keeps only so many.
+const LEAST: usize = 4;
 /// Longer than any packet or frame of the devices.
 const LONGEST: usize = 9216;
 
@@ -172,10 +174,14 @@ impl<'a> Forwarder<'a> {
         self.take(between, false)
     }
 
-    /// Takes all packets that are at one device.
+    /// Takes the packets that are at one device, until one of those that are under way must leave: a burst takes longer than
+    /// packets of a fast link are apart.
     fn take(&mut self, between: &mut impl Between, forward: bool) -> Result<(), TestbedError> {
         let way = usize::from(!forward);
-        for _ in 0..BATCH {
+        for taken in 0..BATCH {
+            if taken >= LEAST && between.next().is_some_and(|next| next <= self.now()) {
+                break;
+            }
             match self.devices[way].take(&mut self.buffer) {
                 Ok(bytes) => {
                     self.packets[way] += 1;

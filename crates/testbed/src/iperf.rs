@@ -66,13 +66,16 @@ pub fn is_installed() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
+type Printed = thread::JoinHandle<Result<std::process::Output, TestbedError>>;
+
 /// Transfers that are running.
 #[derive(Debug)]
 pub struct Transfers {
     /// Seconds since 1970.
     began: f64,
     servers: Vec<Process>,
-    clients: Vec<thread::JoinHandle<Result<std::process::Output, TestbedError>>>,
+    /// How much later each begins, and what it prints.
+    clients: Vec<(Duration, Printed)>,
 }
 
 /// Runs all of them at once. Returns their connections in order, when the last one has ended.
@@ -117,13 +120,14 @@ pub fn start(site: &Site, transfers: &[Bulk]) -> Result<Transfers, TestbedError>
         let after = bulk.after;
         if after.is_zero() {
             let process = site.client.start(&mut client)?;
-            clients.push(thread::spawn(move || process.output()));
+            clients.push((after, thread::spawn(move || process.output())));
         } else {
             let space = site.client.try_clone()?;
-            clients.push(thread::spawn(move || {
+            let output = thread::spawn(move || {
                 thread::sleep(after);
                 space.output(&mut client)
-            }));
+            });
+            clients.push((after, output));
         }
     }
     Ok(Transfers {
@@ -140,7 +144,7 @@ impl Transfers {
     /// If one fails.
     pub fn finish(self) -> Result<Vec<Received>, TestbedError> {
         let mut received = Vec::new();
-        for (bulk, client) in self.clients.into_iter().enumerate() {
+        for (bulk, (after, client)) in self.clients.into_iter().enumerate() {
             let output = client.join();
             let output = output.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             let what = || "iperf3".to_owned();
@@ -149,20 +153,21 @@ impl Transfers {
             if let Some(error) = report["error"].as_str() {
                 return Err(TestbedError::Command(what(), error.to_owned()));
             }
-            received.extend(connections(bulk, &report, self.began));
+            received.extend(connections((bulk, after), &report, self.began));
         }
         drop(self.servers);
         Ok(received)
     }
 }
 
-/// The connections of a report, of transfers that began at a time in seconds since 1970.
-fn connections(bulk: usize, report: &Value, began: f64) -> Vec<Received> {
+/// The connections of a report, of transfers that began at a time in seconds since 1970, or this much later.
+fn connections((bulk, after): (usize, Duration), report: &Value, began: f64) -> Vec<Received> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let ends = list(&report["end"]["streams"]);
-    // The report gives its start in whole seconds, so half a second more is the best guess.
+    // The report gives its start in whole seconds, cut off. It was not before its time.
     let came = report["start"]["timestamp"]["timesecs"].as_f64();
-    let late = came.map_or(0.0, |came| (came + 0.5 - began).round().max(0.0));
+    let late = came.map_or(0.0, |came| came - began);
+    let late = late.max(after.as_secs_f64()).round();
     let mut connections: Vec<Received> = (ends.iter())
         .map(|end| Received {
             bulk,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Received, connections};
@@ -28,8 +30,8 @@ fn a_report_s_whole_seconds_are_read() {
             retransmitted: 0,
         },
     ];
-    assert_eq!(connections(7, &report, 1000.9), expected);
-    assert_eq!(connections(0, &json!({}), 0.0), []);
+    assert_eq!(connections((7, Duration::ZERO), &report, 1000.9), expected);
+    assert_eq!(connections((0, Duration::ZERO), &json!({}), 0.0), []);
 }
 
 #[test]
@@ -39,9 +41,16 @@ fn seconds_count_from_when_all_transfers_began() {
         "intervals": [{"streams": [{"bytes": 1000, "seconds": 1.0}]}],
         "end": {"streams": [{"sender": {}}]},
     });
-    let seconds = |began| connections(0, &report, began).remove(0).seconds;
-    assert_eq!(seconds(1003.7), [1000.0]);
+    let seconds = |after, began| {
+        let after = Duration::from_secs(after);
+        connections((0, after), &report, began).remove(0).seconds
+    };
+    assert_eq!(seconds(0, 1003.7), [1000.0]);
+    // At 1003.0, just after it was asked to.
+    assert_eq!(seconds(0, 1002.98), [1000.0]);
     // It may have begun at 1003.1, or at 1003.9.
-    assert_eq!(seconds(1001.2), [0.0, 0.0, 1000.0]);
-    assert_eq!(seconds(1000.9), [0.0, 0.0, 0.0, 1000.0]);
+    assert_eq!(seconds(2, 1001.2), [0.0, 0.0, 1000.0]);
+    assert_eq!(seconds(3, 1000.9), [0.0, 0.0, 0.0, 1000.0]);
+    // Later than it was asked to.
+    assert_eq!(seconds(0, 1001.2), [0.0, 0.0, 1000.0]);
 }
