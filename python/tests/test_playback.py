@@ -66,6 +66,15 @@ def test_without_a_log_nothing_is_said(dataset: Path) -> None:  # noqa: F811
     assert "PLAYBACKS" not in str(report) and "Playbacks" not in report.html()
 
 
+def test_a_log_of_other_clients_is_said_to_fit_nothing(dataset: Path) -> None:  # noqa: F811
+    report = tidegate.report(dataset, playback=log_of(dataset).with_columns(client_address=polars.lit("203.0.113.250")))
+    assert report.playbacks is not None and not len(report.playbacks)
+    for said in (str(report), report.html()):
+        assert "No playback of the log belongs to a segment with a goodput within 15 % of 0.3 or 1.5 or 3 Mbit/s" in said
+        assert "PLAYBACKS AT" not in said and "<h2>Playbacks" not in said
+    assert "No playback" not in str(tidegate.report(dataset, playback=log_of(dataset)))
+
+
 def test_a_log_may_be_a_file_of_any_form(dataset: Path, tmp_path: Path) -> None:  # noqa: F811
     log = log_of(dataset)
     there = tidegate.report(dataset, playback=log)

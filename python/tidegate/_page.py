@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ._picture import band, curves
-from ._summary import few_clients
+from ._summary import few_clients, no_playbacks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,14 +56,13 @@ def page(report: Report) -> str:
         "Where policers are prevalent": _sections(report),
         "Countries": _table(report.countries),
     }
-    if report.playbacks is not None and report.rebuffering is not None:
+    if report.playbacks is not None and report.rebuffering is not None and len(report.playbacks):
         parts["Playbacks"] = _playbacks(report.playbacks, report.rebuffering)
     body = "".join(f"<h2>{escape(title)}</h2>{part}" for title, part in parts.items() if part)
-    note = few_clients(report)
-    few = f"<p>{escape(note)}</p>" if note else ""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in (few_clients(report), no_playbacks(report)) if note)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tidegate: report</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{few}{body}</body></html>\n"
+        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{notes}{body}</body></html>\n"
     )
 
 

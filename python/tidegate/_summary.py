@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._playback import CLASSES, NEAR
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -27,12 +29,10 @@ def summary(report: Report) -> str:
     regions = _lines("REGION", report.regions["region"].to_list(), report.regions)
     networks = _lines("AS", names, shown, ("POLICING RATES, MBIT/S", plans))
     parts = [regions, networks]
-    if report.playbacks is not None and report.rebuffering is not None:
+    if report.playbacks is not None and report.rebuffering is not None and len(report.playbacks):
         parts.append(_viewed(report.playbacks, report.rebuffering))
-    note = few_clients(report)
-    if note:
-        parts.append(note)
-    return "\n\n".join(parts)
+    notes = [few_clients(report), no_playbacks(report)]
+    return "\n\n".join([*parts, *filter(None, notes)])
 
 
 def few_clients(report: Report) -> str:
@@ -44,6 +44,17 @@ def few_clients(report: Report) -> str:
     return (
         f"{few} of {len(counts)} groups have fewer than {report.least_clients} clients, and counts only: intervals of few clients say little. "
         "least_clients of tidegate.report, or --least-clients of python -m tidegate report, changes this number."
+    )
+
+
+def no_playbacks(report: Report) -> str:
+    """Why nothing is said of playbacks, if there was a log of them."""
+    if report.playbacks is None or len(report.playbacks):
+        return ""
+    classes = " or ".join(f"{rate / 1e6:g}" for rate in CLASSES)
+    return (
+        f"No playback of the log belongs to a segment with a goodput within {100 * NEAR:.0f} % of {classes} Mbit/s. A segment belongs to a playback "
+        "if its client has the same address, and it began during it: compare the addresses (a sampler may have hidden them), and the time zone of start_s."
     )
 
 
