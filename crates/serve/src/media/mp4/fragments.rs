@@ -44,11 +44,11 @@ pub(super) fn duration(
     {
         return Ok(Some(all));
     }
-    let Some((track, ends, complete)) = walked(source, first, length) else {
+    let Some((track, ends, cut)) = walked(source, first, length) else {
         return Ok(None);
     };
     match times(track, ends) {
-        Some((time, _)) if !complete && time < ENOUGH => Err(MediaError::NoDuration),
+        Some((time, _)) if cut && time < ENOUGH => Err(MediaError::NoDuration),
         times => Ok(times.map(|(_, all)| all)),
     }
 }
@@ -121,15 +121,16 @@ fn indexed(source: &impl Source, length: u64) -> Option<(u32, [Beginning; 2])> {
     ends.max_by_key(|(_, [from, to])| to.offset.saturating_sub(from.offset))
 }
 
-/// The first and the last fragment of a track, as far as they are looked at, and whether the file ends there.
+/// The first and the last fragment of a track, as far as they are looked at, and whether what is there of the file ends before.
 fn walked(source: &impl Source, first: u64, length: u64) -> Option<(u32, [Beginning; 2], bool)> {
-    let mut at = first;
+    let (mut at, mut cut) = (first, false);
     let mut found: Option<(u32, [Beginning; 2])> = None;
     for _ in 0..2 * MOST {
         if at >= length {
             break;
         }
         let Ok(next) = header(source, at, length) else {
+            cut = true;
             break;
         };
         if &next.kind == b"moof" {
@@ -147,7 +148,7 @@ fn walked(source: &impl Source, first: u64, length: u64) -> Option<(u32, [Beginn
         }
         at = next.end;
     }
-    found.map(|(track, ends)| (track, ends, at >= length))
+    found.map(|(track, ends)| (track, ends, cut))
 }
 
 /// The track of a part of a fragment, and when it begins.
