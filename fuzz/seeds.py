@@ -401,3 +401,23 @@ for number, shape in enumerate([0, 0x3, 0x2A5, 0x1FF3A, 0x7FFFFFFF]):
         length = struct.pack("<H", choose.choice([40, 1500, 9000]))
         data += bytes(gap) + length + bytes([choose.randrange(20), 0])
     write("phantom", f"shape-{number}", data)
+
+
+def box(kind, *parts):
+    content = b"".join(parts)
+    return struct.pack(">I4s", 8 + len(content), kind) + content
+
+
+# As ffmpeg writes fragments: no header says how long they play, but their beginnings and an index at the end do.
+track = box(b"tkhd", struct.pack(">4I", 0, 0, 0, 1), bytes(68))
+track += box(b"mdia", box(b"mdhd", struct.pack(">6I", 0, 0, 0, 90_000, 0, 0)))
+movie = box(b"mvhd", struct.pack(">5I", 0, 0, 0, 1000, 0), bytes(80)) + box(b"trak", track)
+file = box(b"ftyp", b"isom") + box(b"moov", movie, box(b"mvex", box(b"trex", bytes(24))))
+places = b""
+for number in range(3):
+    places += struct.pack(">II3s", 900 + 900_000 * number, len(file), b"\1\1\1")
+    part = box(b"tfhd", struct.pack(">II", 0, 1)) + box(b"tfdt", struct.pack(">IQ", 1 << 24, 900 + 900_000 * number))
+    file += box(b"moof", box(b"traf", part)) + box(b"mdat", bytes(40))
+places = box(b"tfra", struct.pack(">4I", 0, 1, 0, 3), places)
+write("media", "mp4-fragments", file)
+write("media", "mp4-index-of-fragments", file + box(b"mfra", places, box(b"mfro", struct.pack(">II", 0, 24 + len(places)))))
