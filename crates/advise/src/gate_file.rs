@@ -6,7 +6,8 @@ use tidegate_limiter::Rate;
 use crate::advice::Advice;
 use crate::setting::{ETHERNET, Kind};
 
-/// The text of `gate.toml` that enforces the advised phantom queues. Interfaces and addresses are examples; it says so.
+/// The text of `gate.toml` that enforces phantom queues, and says so if something else is advised. Interfaces and addresses are examples; it
+/// says that too.
 pub fn text(advice: &Advice) -> Option<String> {
     let (rtt, hosts) = advice.phantom_queues()?;
     let situation = &advice.situation;
@@ -23,8 +24,13 @@ pub fn text(advice: &Advice) -> Option<String> {
             "[[subscriber]]\nname = \"everybody\"\nplan = \"limit\"\naddresses = [\"192.0.2.0/24\"]\n",
         );
     }
+    let advised = match advice.chosen().map(|chosen| chosen.remedy.setting.kind) {
+        Some(Kind::BcPqp { .. }) => "",
+        Some(_) => "# This limit is BC-PQP. Something else was advised.\n",
+        None => "# This limit is BC-PQP. The advice was to leave today's limit as it is.\n",
+    };
     Some(format!(
-        "# Interfaces and addresses are examples: write yours, then `tidegate gate check gate.toml`.\n\
+        "{advised}# Interfaces and addresses are examples: write yours, then `tidegate gate check gate.toml`.\n\
          [[interface]]\nname = \"eth1\"\nside = \"core\"\n\n\
          [[interface]]\nname = \"eth2\"\nside = \"access\"\n\n\
          [plan.limit]\ndown = \"{}\"\nscheme = \"bc-pqp\"\npolicy = {}\nrtt = \"{}ms\"\n\n\

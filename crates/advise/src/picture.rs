@@ -29,8 +29,14 @@ pub fn svg(advice: &Advice) -> String {
         "Rates at the IP layer in windows of {} ms, of the simulation with the first seed. The dashed line is the limit.",
         WINDOW / 1_000_000
     ));
-    picture
-        .describe("Rates of downloads over time, behind today's limit and behind the advised one.");
+    let beside = match (advice.chosen().is_some(), shown.len()) {
+        (_, 1) => "",
+        (true, _) => " and behind the advised one",
+        (false, _) => " and behind phantom queues; the advice is to leave it as it is",
+    };
+    picture.describe(&format!(
+        "Rates of downloads over time, behind today's limit{beside}."
+    ));
     let senders = advice.situation.senders();
     let at = |window: usize| (window as f64 + 0.5) * WINDOW as f64 / 1e9;
     for choice in shown {

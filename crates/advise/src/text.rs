@@ -10,7 +10,7 @@ use crate::effect::Effect;
 use crate::gate_file;
 use crate::remedy::Change;
 use crate::router::{self, Vendor};
-use crate::setting::{ETHERNET, Kind, Setting};
+use crate::setting::{ETHERNET, FULL, Kind, Setting};
 use crate::trial::{PAGE, Workload};
 
 /// Where today's limit was found.
@@ -57,8 +57,13 @@ fn limit(setting: &Setting) -> String {
         Kind::Policer { burst } => {
             format!("a policer of {rate} with a bucket of {}", Bytes::new(burst))
         }
-        Kind::Shaper { queue, .. } => {
-            format!("a shaper of {rate} with a queue of {}", Bytes::new(queue))
+        Kind::Shaper { queue, burst } => {
+            let passes = match burst {
+                FULL => String::new(),
+                burst => format!(", which lets {} pass at once", Bytes::new(burst)),
+            };
+            let queue = Bytes::new(queue);
+            format!("a shaper of {rate} with a queue of {queue}{passes}")
         }
         Kind::BcPqp { .. } => format!("BC-PQP of {rate}"),
     }

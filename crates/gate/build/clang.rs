@@ -69,7 +69,7 @@ fn compile(source: &Path) {
              Install clang 14 or later (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \
              pkg-config), or name it in the environment variable CLANG.\n\
              To build tidegate without what needs it (the gate, the sampler, and the clamp of servers):\n\
-             cargo install --path crates/tidegate --no-default-features --features serve"
+             cargo install --locked --path crates/tidegate --no-default-features --features serve"
         )),
     }
 }

@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     feature = "web"
 )))]
 fn not_built() -> anyhow::Result<Exit> {
-    let text = "this program was built without this command. `cargo install --path crates/tidegate` builds all of \
+    let text = "this program was built without this command. `cargo install --locked --path crates/tidegate` builds all of \
                 them; it needs clang and libelf (Debian and Ubuntu: apt-get install clang libelf-dev zlib1g-dev \
                 pkg-config)";
     Err(cli::UsageError(text.to_owned()).into())

@@ -119,6 +119,11 @@ impl End for Outside {
         if !self.is_shell(from) || !travels(to) {
             return Ok(());
         }
+        if to == self.addresses.gateway6 {
+            // Not by the raw socket. Linux 6.18 makes a route for each such packet of IPv6, which a server's connection keeps and which keeps the
+            // device: closing it would wait until that connection ends.
+            return self.port.hand(packet);
+        }
         match self.send(packet, to) {
             Ok(()) => Ok(()),
             Err(error) => match error.raw_os_error().map(Errno::from_raw) {

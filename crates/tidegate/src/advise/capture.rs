@@ -107,15 +107,17 @@ pub fn read(
         };
         format!(", and the depth{of} in {low} to {high}")
     });
+    let ends = [rate(limit.low), rate(limit.high)];
+    let ends = match &ends {
+        [low, high] if low == high => format!("about {low}"),
+        [low, high] => format!("in {low} to {high}"),
+    };
     let origin = Origin {
         vendor: None,
         place: Some(format!("flow {} of {name}", transfer.id.flow)),
         assumed: vec![format!(
-            "The limit is the verdict `{}` on flow {} of {name}, counted with Ethernet headers. The rate is in {} to {}{depth}.",
-            judgement.cause,
-            transfer.id.flow,
-            rate(limit.low),
-            rate(limit.high),
+            "The limit is the verdict `{}` on flow {} of {name}, counted with Ethernet headers. The rate is {ends}{depth}.",
+            judgement.cause, transfer.id.flow,
         )],
     };
     Ok(Some(Today {

@@ -30,6 +30,12 @@ pub fn capture(options: &Advise) -> Option<&Path> {
     path.is_file().then_some(path)
 }
 
+/// Whether a word that is no router's line is the name of a file that is not there.
+fn looks_like_a_file(word: &str) -> bool {
+    let path = Path::new(word);
+    !word.contains(char::is_whitespace) && (path.extension().is_some() || word.contains('/'))
+}
+
 /// The limit of options or a router's configuration.
 pub fn read(options: &Advise) -> anyhow::Result<Today> {
     let (setting, origin) = written(options)?;
@@ -43,8 +49,12 @@ pub fn read(options: &Advise) -> anyhow::Result<Today> {
 fn written(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
     if !options.line.is_empty() {
         let text = options.line.join(" ");
-        let reading =
-            router::read(&text).map_err(|error| UsageError(format!("router line:{error}")))?;
+        let reading = router::read(&text).map_err(|error| match options.line.as_slice() {
+            [name] if looks_like_a_file(name) => {
+                UsageError(format!("{name}: there is no such capture"))
+            }
+            _ => UsageError(format!("router line:{error}")),
+        })?;
         return of_router(options, &reading, None);
     }
     if let Some(path) = &options.config {

@@ -44,7 +44,8 @@ pub struct Advise {
     /// The limit's rate, such as 10mbit
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// The depth of a policer's bucket, such as 32kB; with a router's line or a capture, where that does not say it
+    /// The depth of a policer's bucket, such as 32kB; with --queue, what a shaper lets pass at once [default: a packet]; with a
+    /// router's line or a capture, where that does not say it
     #[arg(long, value_name = "SIZE")]
     pub burst: Option<Bytes>,
     /// The limit is a shaper with a queue of this size, such as 300kB
@@ -83,7 +84,7 @@ pub struct Advise {
     /// Draw the rates over time, before and after, to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write the advised gate.toml to this file
+    /// Write the gate.toml for BC-PQP to this file, also if something else is advised
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
     /// The first seed of the simulations

@@ -33,7 +33,7 @@ pub fn run(options: &Run) -> anyhow::Result<Exit> {
 
 #[cfg(not(feature = "dpdk"))]
 pub fn run(_: &Run) -> anyhow::Result<Exit> {
-    let text = "this program was built without DPDK. `cargo install --path crates/tidegate --features dpdk` builds it; \
+    let text = "this program was built without DPDK. `cargo install --locked --path crates/tidegate --features dpdk` builds it; \
                 it needs DPDK 22.11 or later (Debian and Ubuntu: apt-get install libdpdk-dev clang binutils pkg-config)";
     Err(crate::cli::UsageError(text.to_owned()).into())
 }

@@ -1,5 +1,6 @@
 //! What a shell does when something that it needs fails, and what its surroundings must not change.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -49,6 +50,38 @@ fn a_shell_ends_at_once_when_its_link_fails() {
         began.elapsed()
     );
     assert_eq!(left(&machine), "");
+}
+
+/// Linux 6.18 keeps a route, and with it the shell's device, for a connection of IPv6 that came through a raw socket.
+#[test]
+fn a_shell_ends_while_a_server_still_sends_to_it_by_ipv6() {
+    let Some((machine, _server)) = machine("a_shell_ends_while_a_server_still_sends_to_it_by_ipv6")
+    else {
+        return;
+    };
+    let listen = || std::net::TcpListener::bind("[::]:7");
+    let listener = machine.enter(listen).expect("a server").expect("a port");
+    let sender = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a connection");
+        // It stays open until the test ends, with data that nobody takes.
+        let _ = socket.set_nonblocking(true);
+        let _ = std::io::Write::write(&mut socket, &vec![7; 1 << 20]);
+        socket
+    });
+    let fetch = "exec 3<>/dev/tcp/fd74:6964:6567::1/7 && head -c 1000 <&3 | wc -c";
+    let mut command = tidegate(&["shell", "delay", "25ms", "--", "bash", "-c", fetch]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let shell = RefCell::new(machine.start(&mut command).expect("it starts"));
+    until("the shell has ended", || {
+        matches!(shell.borrow_mut().child().try_wait(), Ok(Some(_)))
+    });
+    let mut shell = shell.into_inner();
+    let mut got = String::new();
+    let mut stdout = shell.child().stdout.take().expect("a pipe");
+    std::io::Read::read_to_string(&mut stdout, &mut got).expect("text");
+    assert_eq!(got.trim(), "1000");
+    assert_eq!(left(&machine), "");
+    drop(sender.join().expect("no panic"));
 }
 
 #[test]
