@@ -9,7 +9,7 @@ use crate::effect::Effect;
 use crate::gate_file;
 use crate::router;
 use crate::setting::{Kind, Setting};
-use crate::text::Origin;
+use crate::text::{self, Origin};
 
 /// The whole advice as an object.
 pub fn value(advice: &Advice, origin: &Origin) -> Value {
@@ -39,7 +39,7 @@ pub fn value(advice: &Advice, origin: &Origin) -> Value {
         "claims": advice.claims().iter().map(claim).collect::<Vec<_>>(),
         "gate_toml": gate_file::text(advice),
         "remarks": advice.remarks,
-        "assumed": origin.assumed,
+        "assumed": text::assumed(advice, origin),
     })
 }
 

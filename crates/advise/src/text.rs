@@ -35,7 +35,10 @@ pub fn text(advice: &Advice, origin: &Origin) -> String {
     who(&mut out, advice);
     why(&mut out, advice);
     how(&mut out, advice, origin);
-    assumed(&mut out, advice, origin);
+    out.push_str("\nAssumed\n");
+    for note in assumed(advice, origin) {
+        paragraph(&mut out, &note);
+    }
     out
 }
 
@@ -330,12 +333,10 @@ fn cannot(vendor: Vendor) -> &'static str {
     }
 }
 
-fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
+/// What was assumed, in sentences.
+pub(crate) fn assumed(advice: &Advice, origin: &Origin) -> Vec<String> {
     let (situation, effort) = (&advice.situation, advice.effort);
-    let _ = writeln!(out, "\nAssumed");
-    for note in &origin.assumed {
-        paragraph(out, note);
-    }
+    let mut notes = origin.assumed.clone();
     let layer = match situation.today.overhead {
         ETHERNET => "Ethernet headers count (layer 2)",
         _ => "IP packets count (layer 3)",
@@ -348,26 +349,18 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
             situation.flows
         ),
     };
-    paragraph(
-        out,
-        &format!(
+    notes.push(format!(
             "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
             situation.total(),
             low as f64 / 1e6,
             high as f64 / 1e6,
             situation.controls.join(", "),
-            situation.link(),
-        ),
-    );
-    paragraph(
-        out,
-        &format!(
+            situation.link()));
+    notes.push(format!(
             "For JOIN and STALLED one of them is a video of {} s with {}, sent as fast as TCP allows, which does \
              not change its quality. For 300 kB one of them is short transfers.",
             effort.video() as f64 / 1e9,
-            situation.bitrate()
-        ),
-    );
+            situation.bitrate()));
     let most = advice.today().effect.runs.most();
     let more = match most > effort.seeds {
         true => format!(
@@ -375,26 +368,19 @@ fn assumed(out: &mut String, advice: &Advice, origin: &Origin) {
         ),
         false => String::new(),
     };
-    paragraph(
-        out,
-        &format!(
+    notes.push(format!(
             "Simulated in virtual time with the lab's TCP: {} times {} s, from seed {} on{more}. Other traffic gives other numbers.",
             effort.seeds,
             effort.duration as f64 / 1e9,
-            effort.seed,
-        ),
-    );
+            effort.seed));
     let error = |choice: &Choice| percent(Mean::of(&choice.effect.runs.slowest).error);
     let then = advice.chosen().map_or(String::new(), |chosen| {
         format!(", and {} with the advised one", error(chosen))
     });
-    paragraph(
-        out,
-        &format!(
+    notes.push(format!(
             "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
-            error(advice.today())
-        ),
-    );
+            error(advice.today())));
+    notes
 }
 
 /// Characters in a line of text.
