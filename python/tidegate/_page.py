@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ._picture import band, curves
-from ._summary import few_clients, no_playbacks
+from ._summary import notes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,10 +59,10 @@ def page(report: Report) -> str:
     if report.playbacks is not None and report.rebuffering is not None and len(report.playbacks):
         parts["Playbacks"] = _playbacks(report.playbacks, report.rebuffering)
     body = "".join(f"<h2>{escape(title)}</h2>{part}" for title, part in parts.items() if part)
-    notes = "".join(f"<p>{escape(note)}</p>" for note in (few_clients(report), no_playbacks(report)) if note)
+    remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(report))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tidegate: report</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{notes}{body}</body></html>\n"
+        f"<style>{_STYLE}</style></head><body><h1>Rate limits by network</h1><p>{escape(_NOTE)}</p>{remarks}{body}</body></html>\n"
     )
 
 

@@ -31,11 +31,15 @@ def summary(report: Report) -> str:
     parts = [regions, networks]
     if report.playbacks is not None and report.rebuffering is not None and len(report.playbacks):
         parts.append(_viewed(report.playbacks, report.rebuffering))
-    notes = [few_clients(report), no_playbacks(report)]
-    return "\n\n".join([*parts, *filter(None, notes)])
+    return "\n\n".join([*parts, *notes(report)])
 
 
-def few_clients(report: Report) -> str:
+def notes(report: Report) -> list[str]:
+    """What the tables leave out, and why."""
+    return [note for note in (_few_clients(report), _no_playbacks(report)) if note]
+
+
+def _few_clients(report: Report) -> str:
     """Why groups have no shares, if there are such groups."""
     counts = [*report.regions["clients"], *report.networks["clients"]]
     few = sum(count < report.least_clients for count in counts)
@@ -47,7 +51,7 @@ def few_clients(report: Report) -> str:
     )
 
 
-def no_playbacks(report: Report) -> str:
+def _no_playbacks(report: Report) -> str:
     """Why nothing is said of playbacks, if there was a log of them."""
     if report.playbacks is None or len(report.playbacks):
         return ""

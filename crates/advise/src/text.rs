@@ -350,17 +350,19 @@ pub(crate) fn assumed(advice: &Advice, origin: &Origin) -> Vec<String> {
         ),
     };
     notes.push(format!(
-            "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
-            situation.total(),
-            low as f64 / 1e6,
-            high as f64 / 1e6,
-            situation.controls.join(", "),
-            situation.link()));
+        "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
+        situation.total(),
+        low as f64 / 1e6,
+        high as f64 / 1e6,
+        situation.controls.join(", "),
+        situation.link(),
+    ));
     notes.push(format!(
-            "For JOIN and STALLED one of them is a video of {} s with {}, sent as fast as TCP allows, which does \
-             not change its quality. For 300 kB one of them is short transfers.",
-            effort.video() as f64 / 1e9,
-            situation.bitrate()));
+        "For JOIN and STALLED one of them is a video of {} s with {}, sent as fast as TCP allows, which does \
+         not change its quality. For 300 kB one of them is short transfers.",
+        effort.video() as f64 / 1e9,
+        situation.bitrate(),
+    ));
     let most = advice.today().effect.runs.most();
     let more = match most > effort.seeds {
         true => format!(
@@ -369,17 +371,19 @@ pub(crate) fn assumed(advice: &Advice, origin: &Origin) -> Vec<String> {
         false => String::new(),
     };
     notes.push(format!(
-            "Simulated in virtual time with the lab's TCP: {} times {} s, from seed {} on{more}. Other traffic gives other numbers.",
-            effort.seeds,
-            effort.duration as f64 / 1e9,
-            effort.seed));
+        "Simulated in virtual time with the lab's TCP: {} times {} s, from seed {} on{more}. Other traffic gives other numbers.",
+        effort.seeds,
+        effort.duration as f64 / 1e9,
+        effort.seed,
+    ));
     let error = |choice: &Choice| percent(Mean::of(&choice.effect.runs.slowest).error);
     let then = advice.chosen().map_or(String::new(), |chosen| {
         format!(", and {} with the advised one", error(chosen))
     });
     notes.push(format!(
-            "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
-            error(advice.today())));
+        "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
+        error(advice.today()),
+    ));
     notes
 }
 

@@ -17,7 +17,7 @@ use crate::capture::Recording;
 
 /// Packets taken from one device before the other one has its turn.
 const BATCH: usize = 64;
-/// As many are taken even if a packet must leave meanwhile: a device keeps only so many.
+/// Packets taken from one device even if another packet must leave meanwhile, so that its queue becomes shorter: a full queue drops packets.
 const LEAST: usize = 4;
 /// Longer than any packet or frame of the devices.
 const LONGEST: usize = 9216;

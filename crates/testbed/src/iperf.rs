@@ -118,17 +118,17 @@ pub fn start(site: &Site, transfers: &[Bulk]) -> Result<Transfers, TestbedError>
         client.args(["--time", &bulk.lasting.as_secs().to_string()]);
         client.stdout(Stdio::piped()).stderr(Stdio::piped());
         let after = bulk.after;
-        if after.is_zero() {
+        let printed = if after.is_zero() {
             let process = site.client.start(&mut client)?;
-            clients.push((after, thread::spawn(move || process.output())));
+            thread::spawn(move || process.output())
         } else {
             let space = site.client.try_clone()?;
-            let output = thread::spawn(move || {
+            thread::spawn(move || {
                 thread::sleep(after);
                 space.output(&mut client)
-            });
-            clients.push((after, output));
-        }
+            })
+        };
+        clients.push((after, printed));
     }
     Ok(Transfers {
         began,

@@ -121,12 +121,13 @@ impl Writer {
         Self { least_wait, ..self }
     }
 
-    /// The transfer continues another one in the throttling phase, which had [paid](Writer::paid) for its bytes at this time. Tokens come from then
-    /// on, but not those of more than 250 ms: a client that fetches small pieces, each a round trip after the last, gets the rate too.
+    /// The transfer continues another one in the throttling phase, which had [paid](Writer::paid) for its bytes at this time, if at any. Tokens
+    /// come from then on, but not those of more than 250 ms: a client that fetches small pieces, each a round trip after the last, gets the rate
+    /// too.
     #[must_use]
-    pub fn continues(self, paid: Nanos) -> Self {
+    pub fn continues(self, paid: Option<Nanos>) -> Self {
         Self {
-            continues: Some(paid).filter(|_| self.startup == 0),
+            continues: paid.filter(|_| self.startup == 0),
             ..self
         }
     }
@@ -245,26 +246,19 @@ impl Writer {
         }
     }
 
-    /// When tokens begin to come, if the throttling phase begins now.
-    fn start(&self, now: Nanos) -> Nanos {
-        let paid = self.continues.unwrap_or(now);
-        paid.max(now.saturating_sub(BETWEEN))
-    }
-
     fn blocks(&mut self, now: Nanos) -> &mut Blocks {
-        let start = self.start(now);
+        let new = || Blocks::new(self.rate, start(self.continues, now));
         let schedule = &mut self.schedule;
-        match schedule.get_or_insert_with(|| Schedule::Blocks(Blocks::new(self.rate, start))) {
+        match schedule.get_or_insert_with(|| Schedule::Blocks(new())) {
             Schedule::Blocks(blocks) => blocks,
             Schedule::Bursts(_) => unreachable!("a writer keeps its way"),
         }
     }
 
     fn bursts(&mut self, now: Nanos, block: u64) -> &mut Bursts {
-        let start = self.start(now);
+        let new = || Bursts::new(self.rate, block, start(self.continues, now));
         let schedule = &mut self.schedule;
-        match schedule.get_or_insert_with(|| Schedule::Bursts(Bursts::new(self.rate, block, start)))
-        {
+        match schedule.get_or_insert_with(|| Schedule::Bursts(new())) {
             Schedule::Bursts(bursts) => bursts,
             Schedule::Blocks(_) => unreachable!("a writer keeps its way"),
         }
@@ -282,6 +276,12 @@ impl Writer {
             None => {}
         }
     }
+}
+
+/// When tokens begin to come, if the throttling phase begins now, of a transfer that continues one that had paid for its bytes at this time.
+fn start(continues: Option<Nanos>, now: Nanos) -> Nanos {
+    let paid = continues.unwrap_or(now);
+    paid.max(now.saturating_sub(BETWEEN))
 }
 
 #[cfg(test)]

@@ -151,10 +151,8 @@ fn extends(
             break;
         };
         if &next.kind == b"mehd" {
-            found.extends = Some(match version(source, &next)? {
-                0 => u32::from_be_bytes(field(source, &next, 4)?).into(),
-                _ => u64::from_be_bytes(field(source, &next, 4)?),
-            });
+            let wide = version(source, &next)? != 0;
+            found.extends = Some(number(source, &next, 4, wide)?);
         }
         at = next.end;
     }
@@ -186,8 +184,8 @@ fn movie_header(source: &impl Source, at: &Header) -> Result<(u64, Option<u64>),
 fn index(source: &impl Source, at: &Header, length: u64) -> Result<Option<Duration>, MediaError> {
     let scale = u32::from_be_bytes(field(source, at, 8)?);
     let (references, first) = match version(source, at)? {
-        0 => (20, u32::from_be_bytes(field(source, at, 16)?).into()),
-        _ => (28, u64::from_be_bytes(field(source, at, 20)?)),
+        0 => (20, number(source, at, 16, false)?),
+        _ => (28, number(source, at, 20, true)?),
     };
     let count = u16::from_be_bytes(field(source, at, references + 2)?);
     // At most 786,420 bytes, in one step.
@@ -220,6 +218,14 @@ fn index(source: &impl Source, at: &Header, length: u64) -> Result<Option<Durati
 
 fn version(source: &impl Source, at: &Header) -> Result<u8, MediaError> {
     field::<1>(source, at, 0).map(|[version]| version)
+}
+
+/// A number in a box's content, of 64 bits if it is `wide`, otherwise of 32.
+fn number(source: &impl Source, at: &Header, offset: u64, wide: bool) -> Result<u64, MediaError> {
+    Ok(match wide {
+        true => u64::from_be_bytes(field(source, at, offset)?),
+        false => u32::from_be_bytes(field(source, at, offset)?).into(),
+    })
 }
 
 /// Bytes of a box's content, which must lie in it.

@@ -423,11 +423,8 @@ impl Connection {
             Credit::Free => Writer::new(way, throttled, Bytes::new(0)),
             _ => Writer::new(way, throttled, Bytes::new(credit)),
         };
-        let writer = writer.length(Bytes::new(span.end - span.start));
-        let writer = match paid {
-            Some(paid) => writer.continues(paid),
-            None => writer,
-        };
+        let length = Bytes::new(span.end - span.start);
+        let writer = writer.length(length).continues(paid);
         changing.rate.set(number, None);
         if credit > 0 {
             self.apply(&mut changing.rate);

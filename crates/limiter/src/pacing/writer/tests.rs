@@ -83,7 +83,7 @@ fn tokens_between_a_transfer_and_the_next_count_for_a_while() {
         let hold = Some(Hold::Unheld);
         let new = |paid: Option<u64>| {
             let new = at_125_percent(way, 1_000_000, 0).length(Bytes::new(10_000));
-            paid.map_or(new.clone(), |paid| new.continues(paid))
+            new.continues(paid)
         };
         let written = |mut writer: Writer, asked: u64| {
             let mut now = asked;
@@ -110,7 +110,7 @@ fn tokens_between_a_transfer_and_the_next_count_for_a_while() {
         // What was lent has to be paid for.
         assert_eq!(written(new(Some(80 * MS)), 70 * MS).0, 144 * MS);
         // A start-up owes nothing.
-        let mut writer = at_125_percent(way, 1_000_000, 500).continues(0);
+        let mut writer = at_125_percent(way, 1_000_000, 500).continues(Some(0));
         writer.wrote(Bytes::new(500), 100 * MS);
         assert!(matches!(writer.ready(100 * MS, hold), Ready::Wait(_)));
     }

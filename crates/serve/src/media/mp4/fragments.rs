@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Header, field, header, units, version};
+use super::{Header, header, number, units, version};
 use crate::media::error::MediaError;
 use crate::media::source::Source;
 
@@ -30,9 +30,9 @@ pub(super) fn duration(
     first: u64,
     length: u64,
 ) -> Result<Option<Duration>, MediaError> {
-    let times = |track: u32, [from, to]: [Beginning; 2]| {
+    let times = |track: u64, [from, to]: [Beginning; 2]| {
         let scale = scale(source, movie, track)?;
-        let time = units(to.time.checked_sub(from.time)?, scale.into())?;
+        let time = units(to.time.checked_sub(from.time)?, scale)?;
         let covered = to.offset.checked_sub(from.offset)?;
         let all = u128::from(length.checked_sub(first)?);
         // These have 64 bits each.
@@ -69,40 +69,39 @@ fn children<'a, S: Source>(
 }
 
 /// Units in a second of a track's time.
-fn scale(source: &impl Source, movie: &Header, track: u32) -> Option<u32> {
-    let number = |around: &Header| {
-        let offset = match version(source, around).ok()? {
+fn scale(source: &impl Source, movie: &Header, track: u64) -> Option<u64> {
+    // The number of a track, and the units of its time, are behind two times of 32 or of 64 bits.
+    let behind_times = |at: &Header| {
+        let offset = match version(source, at).ok()? {
             0 => 12,
             _ => 20,
         };
-        field(source, around, offset).ok().map(u32::from_be_bytes)
+        number(source, at, offset, false).ok()
     };
-    let tracks = children(source, movie, b"trak");
     let is_wanted = |of: &Header| {
-        let mut heads = children(source, of, b"tkhd");
-        heads.next().and_then(|head| number(&head)) == Some(track)
+        let head = children(source, of, b"tkhd").next();
+        head.and_then(|head| behind_times(&head)) == Some(track)
     };
-    let wanted = tracks.into_iter().find(is_wanted)?;
+    let wanted = children(source, movie, b"trak").find(is_wanted)?;
     let media = children(source, &wanted, b"mdia").next()?;
     let head = children(source, &media, b"mdhd").next()?;
-    number(&head)
+    behind_times(&head)
 }
 
 /// The first and the last fragment of a track in the index at the end of the file.
-fn indexed(source: &impl Source, length: u64) -> Option<(u32, [Beginning; 2])> {
+fn indexed(source: &impl Source, length: u64) -> Option<(u64, [Beginning; 2])> {
     let last = header(source, length.checked_sub(16)?, length).ok()?;
     if &last.kind != b"mfro" {
         return None;
     }
-    let size = u32::from_be_bytes(field(source, &last, 4).ok()?);
-    let index = header(source, length.checked_sub(size.into())?, length).ok()?;
+    let size = number(source, &last, 4, false).ok()?;
+    let index = header(source, length.checked_sub(size)?, length).ok()?;
     if &index.kind != b"mfra" {
         return None;
     }
-    let tracks = children(source, &index, b"tfra");
-    let ends = tracks.into_iter().filter_map(|track| {
-        let word = |offset| number(source, &track, offset, false);
-        let (track_id, sizes, count) = (word(4)?, word(8)?, word(12)?);
+    let ends = children(source, &index, b"tfra").filter_map(|track| {
+        let number = |offset, wide| number(source, &track, offset, wide).ok();
+        let (id, sizes, count) = (number(4, false)?, number(8, false)?, number(12, false)?);
         let wide = version(source, &track).ok()? != 0;
         let width = if wide { 8 } else { 4 };
         // Three numbers of one to four bytes follow the time and the place.
@@ -110,21 +109,20 @@ fn indexed(source: &impl Source, length: u64) -> Option<(u32, [Beginning; 2])> {
         let at = |entry: u64| {
             let place = 16 + entry * (2 * width + numbers);
             Some(Beginning {
-                time: number(source, &track, place, wide)?,
-                offset: number(source, &track, place + width, wide)?,
+                time: number(place, wide)?,
+                offset: number(place + width, wide)?,
             })
         };
-        let ends = [at(0)?, at(count.checked_sub(1)?)?];
-        Some((u32::try_from(track_id).ok()?, ends))
+        Some((id, [at(0)?, at(count.checked_sub(1)?)?]))
     });
     // The track whose fragments lie furthest apart tells most.
     ends.max_by_key(|(_, [from, to])| to.offset.saturating_sub(from.offset))
 }
 
 /// The first and the last fragment of a track, as far as they are looked at, and whether what is there of the file ends before.
-fn walked(source: &impl Source, first: u64, length: u64) -> Option<(u32, [Beginning; 2], bool)> {
+fn walked(source: &impl Source, first: u64, length: u64) -> Option<(u64, [Beginning; 2], bool)> {
     let (mut at, mut cut) = (first, false);
-    let mut found: Option<(u32, [Beginning; 2])> = None;
+    let mut found: Option<(u64, [Beginning; 2])> = None;
     for _ in 0..2 * MOST {
         if at >= length {
             break;
@@ -152,21 +150,10 @@ fn walked(source: &impl Source, first: u64, length: u64) -> Option<(u32, [Beginn
 }
 
 /// The track of a part of a fragment, and when it begins.
-fn beginning(source: &impl Source, part: &Header) -> Option<(u32, u64)> {
+fn beginning(source: &impl Source, part: &Header) -> Option<(u64, u64)> {
     let head = children(source, part, b"tfhd").next()?;
-    let track = u32::from_be_bytes(field(source, &head, 4).ok()?);
+    let track = number(source, &head, 4, false).ok()?;
     let time = children(source, part, b"tfdt").next()?;
     let wide = version(source, &time).ok()? != 0;
-    Some((track, number(source, &time, 4, wide)?))
-}
-
-/// A number of 64 bits if it is `wide`, otherwise of 32.
-fn number(source: &impl Source, at: &Header, offset: u64, wide: bool) -> Option<u64> {
-    match wide {
-        true => field(source, at, offset).ok().map(u64::from_be_bytes),
-        false => {
-            let number = field(source, at, offset).ok().map(u32::from_be_bytes);
-            number.map(u64::from)
-        }
-    }
+    Some((track, number(source, &time, 4, wide).ok()?))
 }
