@@ -160,8 +160,9 @@ fn download(
         ..Bulk::new(client, algorithm, lasting)
     };
     iperf::run(&site, &[bulk]).unwrap();
-    // Rules also count what is dropped after the captures end, so the last packets must be gone by then.
-    std::thread::sleep(Duration::from_millis(500));
+    // Rules also count what is dropped after the captures end, so the last packets must be gone by then. The kernel
+    // gives tcpdump the last packets only a second later, its own timeout.
+    std::thread::sleep(Duration::from_millis(1500));
     captures.into_iter().for_each(end);
     let by_rule = limits.rule.map_or(0, |_| {
         let listed = run(&site.middle, "nft", "list table netdev police");
