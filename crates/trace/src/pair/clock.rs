@@ -110,8 +110,10 @@ pub(crate) fn align(at: Nanos, first: f64, to_b: &[Point], to_a: &[Point]) -> Op
     ];
     let distance = distance.into_iter().flatten().fold(f64::NAN, f64::min);
     let span = span(to_b, to_a);
+    // The packets that the line touches may be as late as the nearest others are. They lie as little as half of the time
+    // apart, and one end may be too high while the other is right.
     let drift_error = if distance.is_finite() && span > 0.0 {
-        (2.0 * distance / span).min(MOST_DRIFT)
+        (4.0 * distance / span).min(MOST_DRIFT)
     } else {
         MOST_DRIFT
     };
