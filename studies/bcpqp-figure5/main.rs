@@ -53,6 +53,9 @@ struct Options {
     /// How often each scheme is measured
     #[arg(long, default_value_t = 7)]
     turns: u32,
+    /// Measure only this scheme, such as BC-PQP
+    #[arg(long, value_parser = SCHEMES)]
+    only: Option<String>,
     /// Numbers of aggregates
     #[arg(default_values_t = [1, 10, 100, 1_000, 10_000])]
     aggregates: Vec<u32>,
@@ -78,16 +81,18 @@ fn run(options: &Options) -> Result<()> {
         turns: options.turns,
         version: 0,
     };
+    let only = options.only.as_deref();
+    let schemes = SCHEMES.iter().filter(|name| only.is_none_or(|only| only == **name));
     println!(
         "cycles of the time stamp counter ({:.2} GHz) a packet, least of {} turns; in brackets: % of packets sent\n\
          {:>10} {}",
         study.bench.hertz() as f64 / 1e9,
         study.turns,
         "aggregates",
-        SCHEMES.map(|name| format!("{name:>14}")).concat()
+        schemes.map(|name| format!("{name:>14}")).collect::<String>()
     );
     for &aggregates in &options.aggregates {
-        study.measure(aggregates)?;
+        study.measure(aggregates, only)?;
     }
     Ok(())
 }
@@ -117,12 +122,15 @@ struct Study {
 }
 
 impl Study {
-    /// Measures all schemes in turn, and prints a line.
-    fn measure(&mut self, aggregates: u32) -> Result<()> {
+    /// Measures all schemes in turn, or `only` one, and prints a line.
+    fn measure(&mut self, aggregates: u32, only: Option<&str>) -> Result<()> {
         let mut least = [f64::MAX; SCHEMES.len()];
         let mut sent = [0.0; SCHEMES.len()];
         for _ in 0..self.turns {
             for (at, name) in SCHEMES.into_iter().enumerate() {
+                if only.is_some_and(|only| only != name) {
+                    continue;
+                }
                 let cost = self.scheme(name, aggregates)?;
                 least[at] = f64::min(least[at], cost.cycles as f64 / cost.packets as f64);
                 sent[at] = 100.0 * cost.sent as f64 / cost.packets as f64;
@@ -130,9 +138,13 @@ impl Study {
         }
         let cells = least.iter().zip(sent);
         let cells: String = cells
+            .filter(|(cycles, _)| **cycles < f64::MAX)
             .map(|(cycles, sent)| format!("{:>14}", format!("{cycles:.0} ({sent:.0})")))
             .collect();
         println!("{aggregates:>10} {cells}");
+        if only.is_some() {
+            return Ok(());
+        }
         let [wire, policer, fair, pqp, bc_pqp, shaper] = least;
         let packets = self.bench.hertz() as f64 / bc_pqp / 1e6;
         println!(

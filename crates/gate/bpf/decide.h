@@ -168,10 +168,9 @@ PART int offer(struct packet *p)
 	}
 	u32 queue;
 	// After the flow was placed, another plan may have come.
-	int placed = p->placed && first == p->first && queues == p->queues;
+	int placed = p->known & PLACED && first == p->first && queues == p->queues;
 	if (!placed) {
-		u32 flow = queues > 1 ? flow_hash(p, set->hash) : 0;
-		p->flow = flow;
+		u32 flow = queues > 1 ? flow_of(p, set->hash) : 0;
 		p->first = first;
 		p->queues = queues;
 		p->queue = first + ((u64)flow * queues >> 32);

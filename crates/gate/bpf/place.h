@@ -2,22 +2,34 @@
 // The placement of crates/limiter/src/phantom/placement.rs, which explains it.
 #pragma once
 #include "phantom.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 // A flow without a queue shares another one after 2^WHILE ns. A generation of those that flood is of 2^GENERATION ns.
 enum { WHILE = 33, GENERATION = 28 };
 
 // The queue of a packet's flow, or NONE: the queue that its hash gives, or else the first one of its class that
-// it has. Four owners are compared at a time, without a branch that the processor could guess wrong.
+// it has. Several owners are compared at a time, without a branch that the processor could guess wrong.
 static __always_inline u32 owned(const struct limiter *s, const struct packet *p)
 {
+	u32 found = 0, home = p->queue & 31;
+#ifdef __SSE2__
+	const __m128i *owners = (const __m128i *)s->owners, flow = _mm_set1_epi16((short)p->flow);
+	__m128i same[3];
+	for (u32 i = 0; i < 3; i++)
+		same[i] = _mm_cmpeq_epi16(_mm_loadu_si128(owners + i), flow);
+	found = (u32)_mm_movemask_epi8(_mm_packs_epi16(same[0], same[1]))
+		| (u32)_mm_movemask_epi8(_mm_packs_epi16(same[2], _mm_setzero_si128())) << 16;
+#else
 	const u64 low = 0x7fff7fff7fff7fffULL;
 	u64 flow = (u16)p->flow * 0x0001000100010001ULL;
-	u32 found = 0, home = p->queue & 31;
 	for (u32 word = 0; word < QUEUES / 4; word++) {
 		u64 differs = s->owners[word] ^ flow;
 		u64 same = ~(((differs & low) + low) | differs | low) >> 15;	// a bit at 0, 16, 32 and 48
 		found |= (u32)(same * 0x0001000200040008ULL >> 48 & 15) << 4 * word;
 	}
+#endif
 	found &= ((1U << (p->queues & 31)) - 1) << (p->first & 31);
 	u32 other = any(found) ? lowest(found) : NONE;
 	return found >> home & 1 ? home : other;
@@ -189,5 +201,5 @@ static __always_inline void place_flow(struct limiter *s, const struct shape *t,
 		own(s, p->flow, queue, crowded);
 	}
 	p->queue = queue == NONE ? first + drawn(p->flow, now, queues) : queue;
-	p->placed = 1;
+	p->known |= PLACED;
 }

@@ -331,6 +331,9 @@ struct tally {
 	u64 packets, bytes;
 };
 
+// What is known of a packet's flow, as bits: its hash, and its queue.
+enum flow_known { HASHED = 1, PLACED = 2 };
+
 // The properties of a packet that the programs know.
 struct packet {
 	u32 source[4], destination[4];	// as on the wire; IPv4 mapped
@@ -379,7 +382,7 @@ struct packet {
 	u8 family;	// 4 or 6; 0 if the addresses are not known
 	u8 protocol, dscp, has_ports;
 	u8 direction, reason, kind;
-	u8 placed;	// whether the queue was chosen already
+	u8 known;	// of its flow, see enum flow_known
 	u8 ecn;		// RFC 3168
 	u8 crowded;	// whether its limiter keeps a crowd
 	u8 spoofed;	// its source is a subscriber that is bound to another place

@@ -13,6 +13,8 @@ pub fn compile(libbpf: &str, out: &str) {
     run(Command::new(clang)
         .args([
             "-O3",
+            // As the kernel's programs, see clang.rs.
+            "-fno-strict-aliasing",
             "-g1",
             "-fPIC",
             "-Wall",

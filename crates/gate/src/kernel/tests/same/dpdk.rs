@@ -49,7 +49,7 @@ fn the_gate_on_dpdk_decides_the_same() {
             // Packets that came in together have one time.
             let now = sequence.next().0;
             let (mut frames, mut expected) = (Vec::new(), Vec::new());
-            for _ in 0..random.random_range(1..=8) {
+            for _ in 0..random.random_range(1..=32) {
                 let (_, flow, bytes) = sequence.next();
                 let before = pair.sent;
                 assert!(pair.offer(now, flow, bytes), "seed {seed}, burst {number}");
