@@ -82,14 +82,18 @@ fn run(options: &Options) -> Result<()> {
         version: 0,
     };
     let only = options.only.as_deref();
-    let schemes = SCHEMES.iter().filter(|name| only.is_none_or(|only| only == **name));
+    let schemes = SCHEMES
+        .iter()
+        .filter(|name| only.is_none_or(|only| only == **name));
     println!(
         "cycles of the time stamp counter ({:.2} GHz) a packet, least of {} turns; in brackets: % of packets sent\n\
          {:>10} {}",
         study.bench.hertz() as f64 / 1e9,
         study.turns,
         "aggregates",
-        schemes.map(|name| format!("{name:>14}")).collect::<String>()
+        schemes
+            .map(|name| format!("{name:>14}"))
+            .collect::<String>()
     );
     for &aggregates in &options.aggregates {
         study.measure(aggregates, only)?;

@@ -194,8 +194,7 @@ fn ten_thousand_sockets_at_once() {
         // kernel spaces would not fill its window.
         let slow = target(8_000).floor(12).unwrap().clamp_only(true);
         for socket in sockets {
-            pace.pace(socket, &slow)
-                .unwrap();
+            pace.pace(socket, &slow).unwrap();
         }
         let (runs, time, acks) = transfer(&pace, sockets);
         println!(
