@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use tidegate_gate::measure::{Bench, Cost, Decide, Fates, Held, Limit, Load, Offered};
 use tidegate_gate::table::{
     Accounting, Excess, LinkFrames, Match, OtherFrames, PerDirection, Plan, Seat, Settings,
@@ -15,7 +15,7 @@ use tidegate_gate::table::{
 use tidegate_gate::{DataPath, Devices};
 use tidegate_limiter::{
     BurstControl, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings, HashKey,
-    LimiterConfig, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate,
+    LimiterConfig, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate, Rule,
     ShaperConfig,
 };
 
@@ -40,6 +40,31 @@ const PACKETS: u64 = 2_000_000;
 
 const SCHEMES: [&str; 6] = ["wire", "policer", "FairPolicer", "PQP", "BC-PQP", "shaper"];
 
+/// How each aggregate's rate is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sharing {
+    /// Evenly between 16 flows
+    Fair,
+    /// Eight flows before eight others
+    Priority,
+    /// Two times four flows by 4 to 1, and both before eight others
+    Nested,
+}
+
+impl Sharing {
+    fn policy(self) -> Result<PolicyTree> {
+        let fair = |part: u16| PolicyTree::fair(FLOWS / part);
+        Ok(match self {
+            Self::Fair => fair(1)?,
+            Self::Priority => PolicyTree::priority(vec![fair(2)?, fair(2)?])?,
+            Self::Nested => {
+                let first = PolicyTree::weighted(vec![(4, fair(4)?), (1, fair(4)?)])?;
+                PolicyTree::priority(vec![first, fair(2)?])?
+            }
+        })
+    }
+}
+
 /// Options.
 #[derive(Debug, Parser)]
 struct Options {
@@ -56,6 +81,9 @@ struct Options {
     /// Measure only this scheme, such as BC-PQP
     #[arg(long, value_parser = SCHEMES)]
     only: Option<String>,
+    /// How each aggregate's rate is shared, by those that can
+    #[arg(long, value_enum, default_value_t = Sharing::Fair)]
+    policy: Sharing,
     /// Numbers of aggregates
     #[arg(default_values_t = [1, 10, 100, 1_000, 10_000])]
     aggregates: Vec<u32>,
@@ -79,6 +107,7 @@ fn run(options: &Options) -> Result<()> {
     let mut study = Study {
         bench,
         turns: options.turns,
+        policy: options.policy.policy()?,
         version: 0,
     };
     let only = options.only.as_deref();
@@ -121,6 +150,7 @@ fn settings() -> Settings {
 struct Study {
     bench: Bench,
     turns: u32,
+    policy: PolicyTree,
     /// Of the plan and the seats that were put last.
     version: u32,
 }
@@ -168,7 +198,7 @@ impl Study {
     /// What a packet costs when queues are full.
     fn scheme(&mut self, name: &str, aggregates: u32) -> Result<Cost> {
         let rate = Rate::from_bits_per_second(RATE);
-        let policy = PolicyTree::fair(FLOWS)?;
+        let policy = self.policy.clone();
         let queues = |size| PhantomQueuesConfig::new(&policy, rate, size);
         let inside: LimiterConfig = match name {
             "policer" => PolicerConfig::new(rate, BURST)?.into(),
@@ -295,8 +325,12 @@ impl Study {
     /// Puts all aggregates on a new plan, with limiters that begin empty.
     fn seat(&mut self, aggregates: u32, limiter: LimiterConfig) -> Result<()> {
         self.version += 1;
+        let rules = match &limiter {
+            LimiterConfig::PhantomQueues(config) => rules(config.program()),
+            _ => Vec::new(),
+        };
         let (path, version) = (&mut self.bench.path, self.version);
-        let plan = Plan::new(limiter, Vec::new(), None, Excess::Drop)?;
+        let plan = Plan::new(limiter, rules, None, Excess::Drop)?;
         path.put_plan(version, &plan)?;
         path.reserve(aggregates)?;
         let seats = (0..aggregates).map(|limiter| {
@@ -317,6 +351,20 @@ impl Study {
         }
         Ok(())
     }
+}
+
+/// Rules that give each class as many flows as it has queues: flows have the source ports from 0 on. One class needs none.
+fn rules(program: &Program) -> Vec<Rule> {
+    let classes = program.classes();
+    if classes.len() == 1 {
+        return Vec::new();
+    }
+    let rules = (0..).zip(classes).map(|(number, class)| Rule {
+        source_ports: class.first..=class.first + class.queues - 1,
+        class: number,
+        ..Rule::default()
+    });
+    rules.collect()
 }
 
 /// A packet as limiters outside of the gate take it: its flow has the queue that its hash gives.
