@@ -53,6 +53,11 @@ pub enum DpdkError {
         /// The step.
         what: &'static str,
     },
+    /// DPDK may not start, or found no hugepages.
+    #[error(
+        "DPDK has no right to start, or finds no hugepages: be root, and reserve some (sysctl vm.nr_hugepages=400), or do without by --eal '--no-huge -m 512'"
+    )]
+    Denied,
     /// DPDK refused.
     #[error("DPDK: {what}: {why}")]
     Refused {

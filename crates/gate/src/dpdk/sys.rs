@@ -112,9 +112,11 @@ pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
     let count = words.len() as c_int;
     words.push(std::ptr::null_mut());
     // SAFETY: the words are strings that are never freed, as the list is, and a null pointer ends it.
-    checked("starting DPDK", unsafe {
-        tidegate_dpdk_init(count, Vec::leak(words).as_mut_ptr())
-    })
+    match unsafe { tidegate_dpdk_init(count, Vec::leak(words).as_mut_ptr()) } {
+        // So it is where no hugepages are reserved, too.
+        denied if denied == -nix::libc::EACCES => Err(DpdkError::Denied),
+        result => checked("starting DPDK", result),
+    }
 }
 
 /// Makes the memory for plans and limiters.
