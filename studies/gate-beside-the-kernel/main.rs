@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use tidegate_lab::summary::{jain, percentile};
 use tidegate_lab::{MILLISECOND, SECOND};
 use tidegate_studies::schemes::{MEANS, Means, Settings};
 use tidegate_testbed::iperf::{self, Bulk};
@@ -210,7 +211,7 @@ fn measure(means: Means, tidegate: &Path) -> Result<(Figures, u64)> {
     let went_in = after.0.received_packets - before.0.received_packets;
     let came_out = after.1.received_packets - before.1.received_packets;
     let mut indices: Vec<f64> = (START_UP..START_UP + MEASURED)
-        .map(|second| {
+        .filter_map(|second| {
             let shares = received.iter().map(|one| one.seconds[second as usize]);
             jain(&shares.collect::<Vec<_>>())
         })
@@ -219,8 +220,8 @@ fn measure(means: Means, tidegate: &Path) -> Result<(Figures, u64)> {
     let figures = Figures {
         rate: bytes as f64 * 8.0 / elapsed.as_secs_f64(),
         burst: burst(&file)?,
-        jain: indices[indices.len() / 2],
-        worst: indices[0],
+        jain: percentile(&indices, 50.0).unwrap_or_default(),
+        worst: percentile(&indices, 0.0).unwrap_or_default(),
         drops: went_in.saturating_sub(came_out) as f64 / went_in as f64,
         rtt,
     };
@@ -234,13 +235,6 @@ fn interrupt(child: &std::process::Child) -> Result<()> {
         .status()?;
     ensure!(status.success(), "cannot end tcpdump");
     Ok(())
-}
-
-/// Jain's index of fairness.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    sum * sum / (shares.len() as f64 * squares)
 }
 
 /// The most that a bucket of the limit's rate would have had to hold for all that came, from start

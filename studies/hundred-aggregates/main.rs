@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;
 use tidegate_lab::MILLISECOND;
-use tidegate_lab::summary::percentile;
+use tidegate_lab::summary::{jain, percentile};
 use tidegate_limiter::Rate;
 use tidegate_studies::schemes::gate_up;
 use tidegate_testbed::compare::LATE;
@@ -273,8 +273,8 @@ fn figures(flows: &[Flow], received: &Received, aggregates: usize, rate: Rate) -
             steady.extend(shares.clone());
             let each = own
                 .iter()
-                .map(|&(number, _)| received.of(number, from).sum());
-            indices.push(jain(&each.collect::<Vec<u64>>()));
+                .map(|&(number, _)| received.of(number, from).sum::<u64>() as f64);
+            indices.extend(jain(&each.collect::<Vec<_>>()));
         }
         all.extend(shares.filter(|&share| share > 0.0));
     }
@@ -286,18 +286,11 @@ fn figures(flows: &[Flow], received: &Received, aggregates: usize, rate: Rate) -
         near: near.count() as f64 / all.len() as f64,
         tail: percentile(&all, 99.9).unwrap_or_default(),
         largest: percentile(&all, 100.0).unwrap_or_default(),
-        jain: indices[indices.len() / 2],
-        least: indices[0],
+        jain: percentile(&indices, 50.0).unwrap_or_default(),
+        least: percentile(&indices, 0.0).unwrap_or_default(),
         drops: 0.0,
         late: 0,
     }
-}
-
-/// Jain's index of fairness.
-fn jain(shares: &[u64]) -> f64 {
-    let sum: u64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
-    (sum as f64).powi(2) / (shares.len() as f64 * squares)
 }
 
 /// A gate that is up.
