@@ -110,10 +110,10 @@ fn run(options: &Options) -> Result<()> {
         policy: options.policy.policy()?,
         version: 0,
     };
-    let only = options.only.as_deref();
-    let schemes = SCHEMES
-        .iter()
-        .filter(|name| only.is_none_or(|only| only == **name));
+    let schemes = match &options.only {
+        Some(only) => std::slice::from_ref(only),
+        None => &SCHEMES.map(str::to_owned),
+    };
     println!(
         "cycles of the time stamp counter ({:.2} GHz) a packet, least of {} turns; in brackets: % of packets sent\n\
          {:>10} {}",
@@ -121,11 +121,12 @@ fn run(options: &Options) -> Result<()> {
         study.turns,
         "aggregates",
         schemes
+            .iter()
             .map(|name| format!("{name:>14}"))
             .collect::<String>()
     );
     for &aggregates in &options.aggregates {
-        study.measure(aggregates, only)?;
+        study.measure(aggregates, schemes)?;
     }
     Ok(())
 }
@@ -156,15 +157,12 @@ struct Study {
 }
 
 impl Study {
-    /// Measures all schemes in turn, or `only` one, and prints a line.
-    fn measure(&mut self, aggregates: u32, only: Option<&str>) -> Result<()> {
-        let mut least = [f64::MAX; SCHEMES.len()];
-        let mut sent = [0.0; SCHEMES.len()];
+    /// Measures schemes in turn, and prints a line, and ratios if it measured all.
+    fn measure(&mut self, aggregates: u32, schemes: &[String]) -> Result<()> {
+        let mut least = vec![f64::MAX; schemes.len()];
+        let mut sent = vec![0.0; schemes.len()];
         for _ in 0..self.turns {
-            for (at, name) in SCHEMES.into_iter().enumerate() {
-                if only.is_some_and(|only| only != name) {
-                    continue;
-                }
+            for (at, name) in schemes.iter().enumerate() {
                 let cost = self.scheme(name, aggregates)?;
                 least[at] = f64::min(least[at], cost.cycles as f64 / cost.packets as f64);
                 sent[at] = 100.0 * cost.sent as f64 / cost.packets as f64;
@@ -172,14 +170,12 @@ impl Study {
         }
         let cells = least.iter().zip(sent);
         let cells: String = cells
-            .filter(|(cycles, _)| **cycles < f64::MAX)
             .map(|(cycles, sent)| format!("{:>14}", format!("{cycles:.0} ({sent:.0})")))
             .collect();
         println!("{aggregates:>10} {cells}");
-        if only.is_some() {
+        let [wire, policer, fair, pqp, bc_pqp, shaper] = least[..] else {
             return Ok(());
-        }
-        let [wire, policer, fair, pqp, bc_pqp, shaper] = least;
+        };
         let packets = self.bench.hertz() as f64 / bc_pqp / 1e6;
         println!(
             "{:>10} FairPolicer, PQP, BC-PQP over policer {:.2} {:.2} {:.2}; shaper over BC-PQP {:.2}; without the wire's {:.2} and {:.2}; \

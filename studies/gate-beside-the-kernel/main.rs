@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tidegate_lab::summary::{jain, percentile};
+use tidegate_lab::summary::jain;
 use tidegate_lab::{MILLISECOND, SECOND};
 use tidegate_studies::schemes::{MEANS, Means, Settings};
 use tidegate_testbed::iperf::{self, Bulk};
@@ -205,7 +205,7 @@ fn measure(means: Means, tidegate: &Path) -> Result<(Figures, u64)> {
         report.strays
     );
     // It writes what it has.
-    interrupt(tcpdump.child())?;
+    tcpdump.interrupt()?;
     let _ = tcpdump.child().wait()?;
     let bytes = after.1.received_bytes - before.1.received_bytes;
     let went_in = after.0.received_packets - before.0.received_packets;
@@ -220,21 +220,12 @@ fn measure(means: Means, tidegate: &Path) -> Result<(Figures, u64)> {
     let figures = Figures {
         rate: bytes as f64 * 8.0 / elapsed.as_secs_f64(),
         burst: burst(&file)?,
-        jain: percentile(&indices, 50.0).unwrap_or_default(),
-        worst: percentile(&indices, 0.0).unwrap_or_default(),
+        jain: indices.get(indices.len() / 2).copied().unwrap_or_default(),
+        worst: indices.first().copied().unwrap_or_default(),
         drops: went_in.saturating_sub(came_out) as f64 / went_in as f64,
         rtt,
     };
     Ok((figures, report.lateness.p99))
-}
-
-/// Ends a capture as Ctrl-C does.
-fn interrupt(child: &std::process::Child) -> Result<()> {
-    let status = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()?;
-    ensure!(status.success(), "cannot end tcpdump");
-    Ok(())
 }
 
 /// The most that a bucket of the limit's rate would have had to hold for all that came, from start

@@ -92,20 +92,20 @@ fn run(args: &Args) -> Result<()> {
     for &rate in &args.rates {
         for scheme in &args.schemes {
             for &path in &args.paths {
-                let found = measure(tidegate, path, scheme, rate, args)
+                let (seen, drops, late) = measure(tidegate, path, scheme, rate, args)
                     .with_context(|| format!("{scheme} at {rate}, {path:?}"))?;
                 println!(
                     "{:<28} {:>7.3} {:>9.1}% {:>7.2} {:>7.2} {:>6.3} {:>6.3} {:>6.2}% {:>9.0}{}",
                     format!("{rate}, {scheme}, {path:?}"),
-                    found.steady,
-                    found.near * 100.0,
-                    found.tail,
-                    found.largest,
-                    found.jain,
-                    found.least,
-                    found.drops * 100.0,
-                    found.late as f64 / 1e3,
-                    if found.late < LATE {
+                    seen.steady,
+                    seen.near * 100.0,
+                    seen.tail,
+                    seen.largest,
+                    seen.jain,
+                    seen.least,
+                    drops * 100.0,
+                    late as f64 / 1e3,
+                    if late < LATE {
                         ""
                     } else {
                         "  this machine is too busy"
@@ -117,8 +117,8 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What came of a run. Throughput is in windows of 250 ms, over the rate.
-struct Figures {
+/// What the client saw of a run. Throughput is in windows of 250 ms, over the rate.
+struct Seen {
     /// Mean of aggregates with backlogged flows only.
     steady: f64,
     /// Windows within 0.8 and 1.2, of those with any.
@@ -128,10 +128,6 @@ struct Figures {
     /// Jain's index of the flows of each aggregate with backlogged flows only: median and least.
     jain: f64,
     least: f64,
-    /// Packets that the gate dropped, of all.
-    drops: f64,
-    /// Of the link, 99th percentile, ns.
-    late: u64,
 }
 
 /// An address of the client.
@@ -201,13 +197,14 @@ fn configuration(rate: Rate, scheme: &str, aggregates: usize, flows: &[Flow]) ->
     )
 }
 
+/// What the client saw, the part of the packets that the gate dropped, and the lateness of the link (99th percentile, ns).
 fn measure(
     tidegate: &Path,
     path: DataPath,
     scheme: &str,
     rate: Rate,
     args: &Args,
-) -> Result<Figures> {
+) -> Result<(Seen, f64, u64)> {
     let aggregates = usize::from(args.aggregates);
     let flows = draw(rate, aggregates);
     let round_trips = (1..).zip(ROUND_TRIPS_MS).map(|(trip, ms)| {
@@ -233,9 +230,9 @@ fn measure(
     let lasting = START_UP + Duration::from_secs(args.seconds);
     let (received, counted) = traffic::run(&site, &ALGORITHMS, &flows, lasting, |origin| {
         thread::sleep((origin + START_UP).saturating_duration_since(Instant::now()));
-        let before = gate.counted(&site.middle, tidegate)?;
+        let before = counted(&site.middle, tidegate)?;
         thread::sleep((origin + lasting).saturating_duration_since(Instant::now()));
-        let after = gate.counted(&site.middle, tidegate)?;
+        let after = counted(&site.middle, tidegate)?;
         Ok([0, 1].map(|at| after[at] - before[at]))
     })?;
     let report = site.link.finish()?;
@@ -245,17 +242,14 @@ fn measure(
         report.strays
     );
     gate.end()?;
+    let seen = seen(&flows, &received, aggregates, rate);
     let [passed, dropped] = counted;
-    let figures = figures(&flows, &received, aggregates, rate);
-    Ok(Figures {
-        drops: dropped as f64 / (passed + dropped).max(1) as f64,
-        late: report.lateness.p99,
-        ..figures
-    })
+    let drops = dropped as f64 / (passed + dropped).max(1) as f64;
+    Ok((seen, drops, report.lateness.p99))
 }
 
 /// What the client saw.
-fn figures(flows: &[Flow], received: &Received, aggregates: usize, rate: Rate) -> Figures {
+fn seen(flows: &[Flow], received: &Received, aggregates: usize, rate: Rate) -> Seen {
     let from = (START_UP.as_nanos() / WINDOW.as_nanos()) as usize;
     let full = rate.bits_per_second() as f64 / 8.0 * WINDOW.as_secs_f64() / FRAME_OVER_PAYLOAD;
     let (mut all, mut steady, mut indices) = (Vec::new(), Vec::new(), Vec::new());
@@ -281,15 +275,13 @@ fn figures(flows: &[Flow], received: &Received, aggregates: usize, rate: Rate) -
     all.sort_by(f64::total_cmp);
     indices.sort_by(f64::total_cmp);
     let near = all.iter().filter(|share| (0.8..=1.2).contains(*share));
-    Figures {
+    Seen {
         steady: steady.iter().sum::<f64>() / steady.len() as f64,
         near: near.count() as f64 / all.len() as f64,
         tail: percentile(&all, 99.9).unwrap_or_default(),
         largest: percentile(&all, 100.0).unwrap_or_default(),
-        jain: percentile(&indices, 50.0).unwrap_or_default(),
-        least: percentile(&indices, 0.0).unwrap_or_default(),
-        drops: 0.0,
-        late: 0,
+        jain: indices.get(indices.len() / 2).copied().unwrap_or_default(),
+        least: indices.first().copied().unwrap_or_default(),
     }
 }
 
@@ -304,63 +296,25 @@ struct Gate {
 impl Gate {
     /// Starts the daemon on DPDK, between two devices of the middle.
     fn on_dpdk(site: &Site, tidegate: &Path, text: &str) -> Result<Self> {
-        for device in ["wan", "lan"] {
-            site.middle
-                .ip(&format!("link set {device} nomaster promisc on"))?;
-        }
-        // A packet socket would get packets of this machine without checksums, and larger than on a wire.
-        let off = "-K eth0 tx off tso off gso off gro off";
-        site.client.run("ethtool", off)?;
-        site.middle.run("ethtool", &off.replace("eth0", "lan"))?;
+        site.leave_to_dpdk()?;
         let folder = tempfile::tempdir()?;
         let (file, log) = (folder.path().join("gate.toml"), folder.path().join("log"));
         std::fs::write(&file, text)?;
         let mut command = Command::new(tidegate);
-        command.args(["gate", "run"]).arg(&file).args([
-            "--dpdk",
-            "wan=net_af_packet0,iface=wan",
-            "--dpdk",
-            "lan=net_af_packet1,iface=lan",
-            "--eal",
-            "--no-huge -m 512 -l 0,1 --log-level=error",
-        ]);
+        command.args(["gate", "run"]).arg(&file).args(Site::ON_DPDK);
         command.stdout(Stdio::null()).stderr(File::create(&log)?);
-        let daemon = site.middle.start(&mut command)?;
-        let mut gate = Self {
-            _folder: folder,
-            daemon: Some(daemon),
-        };
+        let mut daemon = site.middle.start(&mut command)?;
         let end = Instant::now() + Duration::from_secs(20);
-        while gate.counted(&site.middle, tidegate).is_err() {
-            let ended = match &mut gate.daemon {
-                Some(daemon) => daemon.child().try_wait()?.is_some(),
-                None => true,
-            };
-            if ended || Instant::now() > end {
+        while counted(&site.middle, tidegate).is_err() {
+            if daemon.child().try_wait()?.is_some() || Instant::now() > end {
                 bail!("the gate is not up: {}", std::fs::read_to_string(&log)?);
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Ok(gate)
-    }
-
-    /// Packets toward the client that passed, and that were dropped, of all aggregates.
-    fn counted(&self, middle: &Namespace, tidegate: &Path) -> Result<[u64; 2]> {
-        let mut command = Command::new(tidegate);
-        let output = middle.output(command.args(["gate", "status", "--all", "--json"]))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "tidegate gate status: {said}");
-        let status: Value = serde_json::from_slice(&output.stdout)?;
-        let all = status["subscribers"].as_array().context("no subscribers")?;
-        ["passed_packets", "excess_packets"]
-            .map(|counter| {
-                let counts = all.iter().map(|one| one["down"][counter].as_u64());
-                counts.sum::<Option<u64>>().context("no such counter")
-            })
-            .into_iter()
-            .collect::<Result<Vec<_>>>()?
-            .try_into()
-            .map_err(|_| anyhow::anyhow!("two counters"))
+        Ok(Self {
+            _folder: folder,
+            daemon: Some(daemon),
+        })
     }
 
     /// Ends the daemon.
@@ -368,10 +322,24 @@ impl Gate {
         let Some(mut daemon) = self.daemon else {
             return Ok(());
         };
-        let number = daemon.child().id().to_string();
-        Command::new("kill").args(["-INT", &number]).status()?;
+        daemon.interrupt()?;
         let status = daemon.child().wait()?;
         ensure!(status.success(), "the daemon on DPDK: {status}");
         Ok(())
     }
+}
+
+/// Packets toward the client that passed, and that were dropped, of all aggregates.
+fn counted(middle: &Namespace, tidegate: &Path) -> Result<[u64; 2]> {
+    let mut command = Command::new(tidegate);
+    let output = middle.output(command.args(["gate", "status", "--all", "--json"]))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "tidegate gate status: {said}");
+    let status: Value = serde_json::from_slice(&output.stdout)?;
+    let all = status["subscribers"].as_array().context("no subscribers")?;
+    let sum = |counter: &str| {
+        let counts = all.iter().map(|one| one["down"][counter].as_u64());
+        counts.sum::<Option<u64>>().context("no such counter")
+    };
+    Ok([sum("passed_packets")?, sum("excess_packets")?])
 }

@@ -134,9 +134,7 @@ fn transfers(
     let bulks = bulks.collect::<Result<Vec<_>>>()?;
     iperf::run(&site, &bulks)?;
     // It writes what it has, as after Ctrl-C.
-    let id = tcpdump.child().id().to_string();
-    let status = Command::new("kill").args(["-INT", &id]).status()?;
-    ensure!(status.success(), "cannot end tcpdump");
+    tcpdump.interrupt()?;
     let _ = tcpdump.child().wait()?;
     let options = Options {
         detector: Some(Box::new(Tidegate::new(Basis::Client))),

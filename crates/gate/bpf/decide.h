@@ -169,12 +169,8 @@ PART int offer(struct packet *p)
 	u32 queue;
 	// After the flow was placed, another plan may have come.
 	int placed = p->known & PLACED && first == p->first && queues == p->queues;
-	if (!placed) {
-		u32 flow = queues > 1 ? flow_of(p, set->hash) : 0;
-		p->first = first;
-		p->queues = queues;
-		p->queue = first + ((u64)flow * queues >> 32);
-	}
+	if (!placed)
+		set_class(p, queues > 1 ? flow_of(p, set->hash) : 0, first, queues);
 	u64 now = packet_time();
 	find_share(p, plan, now);
 	u32 scheme = plan->scheme;

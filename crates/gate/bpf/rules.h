@@ -60,3 +60,11 @@ static __always_inline u32 flow_of(struct packet *p, const u64 *key)
 	}
 	return p->flow;
 }
+
+// Notes the class of a packet, and the queue of it that the flow's hash gives.
+static __always_inline void set_class(struct packet *p, u32 flow, u32 first, u32 queues)
+{
+	p->first = first;
+	p->queues = queues;
+	p->queue = first + ((u64)flow * queues >> 32);
+}

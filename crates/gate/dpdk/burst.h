@@ -33,9 +33,7 @@ static __always_inline void prefetch_queue(const struct limiter *s, struct packe
 	const struct plan *plan = memory.plans + (p->seat.plan & (PLANS - 1));
 	u32 queue = plan->first;
 	if (plan->queues > 1 && !plan->rules) {
-		p->first = plan->first;
-		p->queues = plan->queues;
-		p->queue = plan->first + ((u64)flow_of(p, set->hash) * plan->queues >> 32);
+		set_class(p, flow_of(p, set->hash), plan->first, plan->queues);
 		u32 found = owned(s, p);
 		queue = found == NONE ? p->queue : found;
 	}

@@ -15,6 +15,8 @@ use std::thread;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use crate::forward::End;
@@ -324,6 +326,16 @@ impl Process {
     /// The process.
     pub fn child(&mut self) -> &mut Child {
         &mut self.0
+    }
+
+    /// Interrupts it, as Ctrl-C does. Whoever does so waits for its end.
+    ///
+    /// # Errors
+    /// If it has ended and was waited for.
+    pub fn interrupt(&self) -> Result<(), TestbedError> {
+        let process = Pid::from_raw(self.0.id().cast_signed());
+        kill(process, Signal::SIGINT)
+            .map_err(|error| TestbedError::system("interrupt a program")(error.into()))
     }
 
     /// Waits for its end, and returns its output, if that was to be kept.

@@ -42,6 +42,16 @@ impl Site {
     pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
     /// The server's address, IPv6.
     pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+    /// What `tidegate gate run` is told for the devices of the middle: DPDK takes them by packet sockets, without hugepages, on two
+    /// cores. The packets' core sleeps when nothing comes.
+    pub const ON_DPDK: [&str; 6] = [
+        "--dpdk",
+        "wan=net_af_packet0,iface=wan",
+        "--dpdk",
+        "lan=net_af_packet1,iface=lan",
+        "--eal",
+        "--no-huge -m 512 -l 0,1 --log-level=error",
+    ];
 
     /// Builds the site.
     ///
@@ -84,6 +94,25 @@ impl Site {
             client,
             link,
         })
+    }
+
+    /// Leaves both devices of the middle to DPDK: it is a bridge no longer, and forwards nothing by itself.
+    ///
+    /// # Errors
+    /// If `ethtool` is missing, or the system refuses anything.
+    pub fn leave_to_dpdk(&self) -> Result<(), TestbedError> {
+        for device in ["wan", "lan"] {
+            self.middle
+                .ip(&format!("link set {device} nomaster promisc on"))?;
+        }
+        // A packet socket would get packets of this machine without checksums, and larger than on a wire.
+        for (host, device) in [(&self.client, "eth0"), (&self.middle, "lan")] {
+            host.run(
+                "ethtool",
+                &format!("-K {device} tx off tso off gso off gro off"),
+            )?;
+        }
+        Ok(())
     }
 
     /// Gives the client another address, 192.0.2.`host`.

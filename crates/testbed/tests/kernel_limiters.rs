@@ -78,15 +78,8 @@ fn tcpdump(host: &Namespace, device: &str, file: &Path) -> Process {
 }
 
 /// Ends it as Ctrl-C does: it writes what it has.
-fn end(mut tcpdump: Process) {
-    let id = tcpdump.child().id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+fn end(tcpdump: Process) {
+    tcpdump.interrupt().unwrap();
     let output = tcpdump.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("0 packets dropped by kernel"), "{said}");

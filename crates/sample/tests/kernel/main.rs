@@ -168,8 +168,7 @@ fn tcpdump(space: &Namespace, to: &Path) -> Result<tidegate_testbed::namespace::
 }
 
 fn interrupt(process: &mut tidegate_testbed::namespace::Process) -> Result<(), Failure> {
-    let id = process.child().id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status()?.success());
+    process.interrupt()?;
     process.child().wait()?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The gate on DPDK in front of the kernel's TCP: between two devices of a namespace, which DPDK takes by packet
 //! sockets (af_packet). The machine in the middle is a bridge no longer.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::felt::{download, link, watching};
@@ -12,43 +11,16 @@ use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::Process;
 use tidegate_testbed::site::{LinkPosition, Site};
 
-/// Both devices, and DPDK without hugepages on two cores. The packets' core sleeps when nothing comes.
-const WORDS: [&str; 6] = [
-    "--dpdk",
-    "wan=net_af_packet0,iface=wan",
-    "--dpdk",
-    "lan=net_af_packet1,iface=lan",
-    "--eal",
-    "--no-huge -m 512 -l 0,1 --log-level=error",
-];
-
 /// A site whose middle forwards nothing by itself.
 fn site(test: &str, link: &LinkPlan) -> Option<Site> {
     let site = permitted(test, Site::new(link, LinkPosition::Core))?;
-    for device in ["wan", "lan"] {
-        site.middle
-            .ip(&format!("link set {device} nomaster promisc on"))
-            .unwrap();
-    }
-    // A packet socket would get packets of this machine without checksums, and larger than on a wire.
-    let off = "-K eth0 tx off tso off gso off gro off";
-    site.client.run("ethtool", off).unwrap();
-    site.middle
-        .run("ethtool", &off.replace("eth0", "lan"))
-        .unwrap();
+    site.leave_to_dpdk().unwrap();
     Some(site)
 }
 
 /// Interrupts a daemon, and waits until it has ended well.
 fn interrupt(mut daemon: Process, gate: &Gate<'_>) {
-    let number = daemon.child().id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &number])
-            .status()
-            .unwrap()
-            .success()
-    );
+    daemon.interrupt().unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     let status = loop {
         match daemon.child().try_wait().unwrap() {
@@ -76,7 +48,7 @@ fn mixed_senders_share_fairly_on_dpdk() {
         let hosts = [129, 130, 131, 193, 194, 195];
         let configuration = |rate: &str| format!("{BRIDGE}\n{}", queue_each(rate, &hosts));
         let gate = Gate::new(&site.middle, &configuration("30mbit"));
-        let daemon = gate.daemon_with(&WORDS);
+        let daemon = gate.daemon_with(&Site::ON_DPDK);
         let algorithms = ["reno", "cubic", "bbr"].into_iter().cycle();
         let bulks: Vec<_> = (hosts.into_iter().zip(algorithms))
             .map(|(host, algorithm)| {
@@ -121,7 +93,7 @@ fn round_trips_on_dpdk_are_those_of_the_senders_kernel() {
         let site = site(test, &link())?;
         let mut found = Findings::default();
         let gate = Gate::new(&site.middle, &watching());
-        let daemon = gate.daemon_with(&WORDS);
+        let daemon = gate.daemon_with(&Site::ON_DPDK);
         download(&site, LinkPosition::Core, &gate, &mut found);
         interrupt(daemon, &gate);
         found.late = site.link.report().unwrap().lateness.p99;
