@@ -1,22 +1,20 @@
 //! Prints what [BCPQP §6.2, figure 5] is about: cycles that limiters spend on a packet, on DPDK. See README.md.
 
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use tidegate_gate::measure::{Bench, Cost, Decide, Fates, Held, Limit, Load, Offered};
+use tidegate_gate::measure::{Bench, Cost, Load};
 use tidegate_gate::table::{
     Accounting, Excess, LinkFrames, Match, OtherFrames, PerDirection, Plan, Seat, Settings,
     Sources, Unknown,
 };
 use tidegate_gate::{DataPath, Devices};
 use tidegate_limiter::{
-    BurstControl, Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings, HashKey,
-    LimiterConfig, PacketMeta, PhantomQueuesConfig, PolicerConfig, PolicyTree, Program, Rate, Rule,
-    ShaperConfig,
+    BurstControl, FairPolicerConfig, HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig,
+    PolicyTree, Program, Rate, Rule, ShaperConfig,
 };
 
 /// Bytes of a packet on the wire.
@@ -35,6 +33,8 @@ const QUEUE: u64 = 36_000_000;
 const SMALL_QUEUE: u64 = 30_000;
 /// Packets that shapers hold, of all aggregates together.
 const HELD: u32 = 400_000;
+/// Buffers that the gate leaves to the ports.
+const SPARE: u32 = 8_192;
 /// Packets that are measured at once.
 const PACKETS: u64 = 2_000_000;
 
@@ -103,7 +103,7 @@ fn run(options: &Options) -> Result<()> {
     let device = |name: &str| format!("{name}=net_null_{name},size=64").parse();
     let eal = format!("--log-level=error {}", options.eal);
     let devices = Devices::new(&[device("wan")?, device("lan")?], &eal)?;
-    let bench = Bench::new(devices, &settings(), HELD + HELD / 2)?;
+    let bench = Bench::new(devices, &settings(), HELD + SPARE)?;
     let mut study = Study {
         bench,
         turns: options.turns,
@@ -196,111 +196,41 @@ impl Study {
         let rate = Rate::from_bits_per_second(RATE);
         let policy = self.policy.clone();
         let queues = |size| PhantomQueuesConfig::new(&policy, rate, size);
-        let inside: LimiterConfig = match name {
+        let held = (aggregates * u32::from(FLOWS) * 48).min(HELD);
+        let limiter: LimiterConfig = match name {
             "policer" => PolicerConfig::new(rate, BURST)?.into(),
+            "FairPolicer" => FairPolicerConfig::new(rate, BURST)?
+                .with_flows(FLOWS)
+                .into(),
             "PQP" => queues(SMALL_QUEUE)?.into(),
             "BC-PQP" => queues(QUEUE)?
                 .with_burst_control(BurstControl::DEFAULT)
                 .into(),
+            // Deficit round robin with its buffers, in DPDK's memory.
+            "shaper" => ShaperConfig::new(Arc::new(Program::new(&policy)), rate)?
+                .with_burst(BYTES.into())
+                .with_queue_packets(48)?
+                .into(),
             _ => LimiterConfig::Unlimited,
         };
-        self.seat(aggregates, inside)?;
-        match name {
-            "wire" => self.filled(aggregates, FILL, || Limit::Wire),
-            "FairPolicer" => {
-                let config = FairPolicerConfig::new(rate, BURST)?.with_flows(FLOWS);
-                let mut all: Vec<_> = (0..aggregates)
-                    .map(|_| FairPolicer::new(&config, 0))
-                    .collect();
-                let mut decide = |now, offered: &[Offered], fates: &mut Fates| {
-                    for one in offered {
-                        let limiter = &mut all[one.limiter as usize];
-                        match limiter.offer(now, &meta(one)) {
-                            Decision::Drop => fates.drop(one.packet),
-                            _ => drop(fates.send(one.packet)),
-                        }
-                    }
-                };
-                self.others(aggregates, FILL, &mut decide)
-            }
-            "shaper" => self.shaper(aggregates, &policy, rate),
-            _ => self.filled(aggregates, FILL, || Limit::Gate),
+        let fill = match name {
+            "shaper" => held / (aggregates * u32::from(FLOWS)),
+            _ => FILL,
+        };
+        let limits = name != "wire";
+        self.seat(aggregates, limiter)?;
+        let mut load = self.first(aggregates, fill);
+        let (first, steady, gap) = self.packets(aggregates, fill);
+        self.bench.run(&mut load, first, limits)?;
+        load.pace(gap, 0);
+        self.bench.run(&mut load, steady, limits)?;
+        let cost = self.bench.run(&mut load, PACKETS, limits)?;
+        if name == "shaper" {
+            // All packets leave, so that the next scheme finds their buffers free.
+            self.bench
+                .run(&mut Load::new(aggregates, BYTES, 1e7), 30_000, limits)?;
         }
-    }
-
-    /// Deficit round robin with its buffers: packets wait in DPDK's memory, and a timer wheel says whose turn it is.
-    fn shaper(&mut self, aggregates: u32, policy: &PolicyTree, rate: Rate) -> Result<Cost> {
-        let held = (aggregates * u32::from(FLOWS) * 48).min(HELD);
-        let config = ShaperConfig::new(Arc::new(Program::new(policy)), rate)?;
-        let config = config.with_burst(BYTES.into()).with_queue_packets(48)?;
-        let fleet = FleetSettings {
-            packets: held as usize,
-            granularity: 10_000,
-        };
-        let shapers = (0..aggregates).map(|_| config.clone());
-        let mut fleet: Fleet<Held> = Fleet::new(shapers, fleet, 1 << 24);
-        // What a burst has no room for.
-        let mut late: VecDeque<Held> = VecDeque::new();
-        let mut decide = |now, offered: &[Offered], fates: &mut Fates| {
-            for one in offered {
-                if let Err(packet) = fleet.offer(now, one.limiter, &meta(one), one.packet) {
-                    fates.drop(packet);
-                }
-            }
-            while late.front().is_some_and(|&packet| fates.send(packet)) {
-                late.pop_front();
-            }
-            fleet.advance(now, |_, packet| {
-                if !fates.send(packet) {
-                    late.push_back(packet);
-                }
-            });
-        };
-        let fill = held / (aggregates * u32::from(FLOWS));
-        let cost = self.others(aggregates, fill, &mut decide)?;
-        // All packets leave, so that the next scheme finds their buffers free.
-        let mut load = Load::new(aggregates, BYTES, 1e9);
-        self.bench.run(
-            &mut load,
-            20_000,
-            Limit::Other(&mut |now, offered, fates| {
-                offered.iter().for_each(|one| fates.drop(one.packet));
-                while late.front().is_some_and(|&packet| fates.send(packet)) {
-                    late.pop_front();
-                }
-                fleet.advance(now, |_, packet| {
-                    if !fates.send(packet) {
-                        late.push_back(packet);
-                    }
-                });
-            }),
-        )?;
         Ok(cost)
-    }
-
-    fn others(&mut self, aggregates: u32, fill: u32, decide: &mut Decide<'_>) -> Result<Cost> {
-        let mut load = self.first(aggregates, fill);
-        let (first, steady, gap) = self.packets(aggregates, fill);
-        self.bench
-            .run(&mut load, first, Limit::Other(&mut *decide))?;
-        load.pace(gap, 0);
-        self.bench
-            .run(&mut load, steady, Limit::Other(&mut *decide))?;
-        Ok(self.bench.run(&mut load, PACKETS, Limit::Other(decide))?)
-    }
-
-    fn filled(
-        &mut self,
-        aggregates: u32,
-        fill: u32,
-        limit: impl Fn() -> Limit<'static>,
-    ) -> Result<Cost> {
-        let mut load = self.first(aggregates, fill);
-        let (first, steady, gap) = self.packets(aggregates, fill);
-        self.bench.run(&mut load, first, limit())?;
-        load.pace(gap, 0);
-        self.bench.run(&mut load, steady, limit())?;
-        Ok(self.bench.run(&mut load, PACKETS, limit())?)
     }
 
     /// Packets that fill all queues, spread over a period.
@@ -321,10 +251,7 @@ impl Study {
     /// Puts all aggregates on a new plan, with limiters that begin empty.
     fn seat(&mut self, aggregates: u32, limiter: LimiterConfig) -> Result<()> {
         self.version += 1;
-        let rules = match &limiter {
-            LimiterConfig::PhantomQueues(config) => rules(config.program()),
-            _ => Vec::new(),
-        };
+        let rules = limiter.program().map_or_else(Vec::new, rules);
         let (path, version) = (&mut self.bench.path, self.version);
         let plan = Plan::new(limiter, rules, None, Excess::Drop)?;
         path.put_plan(version, &plan)?;
@@ -361,14 +288,4 @@ fn rules(program: &Program) -> Vec<Rule> {
         ..Rule::default()
     });
     rules.collect()
-}
-
-/// A packet as limiters outside of the gate take it: its flow has the queue that its hash gives.
-fn meta(one: &Offered) -> PacketMeta {
-    PacketMeta {
-        bytes: one.bytes,
-        flow: one.flow,
-        queue: ((u64::from(one.flow) * u64::from(FLOWS)) >> 32) as u16,
-        ..PacketMeta::default()
-    }
 }

@@ -171,9 +171,16 @@ PART int offer(struct packet *p)
 	int placed = p->known & PLACED && first == p->first && queues == p->queues;
 	if (!placed)
 		set_class(p, queues > 1 ? flow_of(p, set->hash) : 0, first, queues);
+	u32 scheme = plan->scheme;
+#ifndef __bpf__
+	if (scheme == BESIDE) {
+		flow_of(p, set->hash);
+		p->node = 0;
+		return HELD;
+	}
+#endif
 	u64 now = packet_time();
 	find_share(p, plan, now);
-	u32 scheme = plan->scheme;
 	// The owners of queues are read without the lock: at worst the queue has another owner since.
 	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
 		u32 found = owned(s, p);

@@ -54,10 +54,10 @@ enum sizes {
 	NONE = 255,
 };
 
-enum scheme { UNLIMITED, POLICER, PHANTOM };
+enum scheme { UNLIMITED, POLICER, PHANTOM, BESIDE };	// BESIDE: a limiter outside of this memory, on DPDK only
 enum control { NO_CONTROL, PAPER, BUCKET };
-// The fate of a packet, or the step that must come before it is known.
-enum verdict { PASS, EXCESS, CE, OFFER, CHANGE, PLACE, PERIODS, DECIDE, MARKED = 256 };
+// The fate of a packet, or the step that must come before it is known. HELD: a limiter outside of this memory has it.
+enum verdict { PASS, EXCESS, CE, HELD, OFFER, CHANGE, PLACE, PERIODS, DECIDE, MARKED = 256 };
 
 // A sharing node, see crates/limiter/src/phantom/tree.rs. It takes a cache line, as a queue does. Both
 // begin with the same fields, which they have as children of the node above.

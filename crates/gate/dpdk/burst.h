@@ -3,12 +3,14 @@
 #pragma once
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
+#include <rte_ring.h>
+#include "beside.h"
 #include "watched.h"
 #include "mark.h"
 #include "parse.h"
 
 // A packet's seat, limiter and queue are each asked for this many packets before they are needed.
-enum { BURST = 32, AHEAD = 6 };
+enum { BURST = 32, AHEAD = 6, HANDED = 2 };
 
 // Fetches what most decisions read of a limiter: its first two cache lines, and of phantom queues also who has them, what
 // is set against a surplus, and what the crowd dropped. Returns a limiter with phantom queues, or 0.
@@ -19,8 +21,9 @@ static __always_inline struct limiter *prefetch_limiter(const struct packet *p)
 		return 0;
 	rte_prefetch0(s);
 	rte_prefetch0(s->shares);
-	if (memory.plans[p->seat.plan & (PLANS - 1)].scheme != PHANTOM)
-		return 0;
+	u32 scheme = memory.plans[p->seat.plan & (PLANS - 1)].scheme;
+	if (scheme != PHANTOM)
+		return scheme == BESIDE ? s : 0;
 	rte_prefetch0(s->owners);
 	rte_prefetch0(&s->base);
 	rte_prefetch0(s->crowd.dropped);
@@ -77,11 +80,46 @@ static __always_inline void parse_packet(const struct rte_mbuf *m, struct packet
 	charge(p, set);
 }
 
-// The verdicts on packets that came in at an interface, by its number and the direction of its packets.
+// A packet that is handed to another core carries where it came in, and the direction that it is to be limited in.
+static __always_inline u16 way_of(u32 from, u32 direction) { return from << 1 | direction; }
+
+// Whether this core decides about a limiter's packets: the first one that does goes on with it. Otherwise hands over the packet.
+static __always_inline bool is_own(struct rte_mbuf *m, const struct packet *p, u16 way)
+{
+	if (!memory.locks)
+		return true;
+	u8 own = self - cores + 1, *owner = memory.owners[p->seat.limiter >> PAGE_BITS] + (p->seat.limiter & (PAGE - 1)), has = 0;
+	if (__atomic_compare_exchange_n(owner, &has, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || has == own)
+		return true;
+	struct core *other = cores + has - 1;
+	if (!__atomic_load_n(&other->is_running, __ATOMIC_ACQUIRE))
+		return true;
+	m->port = way;
+	if (rte_ring_enqueue(other->handed, m)) {
+		rte_pktmbuf_free(m);
+		self->unsent++;
+	}
+	return false;
+}
+
+// What follows from a verdict.
+static __always_inline void settle_packet(struct rte_mbuf *m, struct packet *p, bool found, const struct settings *set, int *verdict)
+{
+	if (found && set->modes & WATCHES)
+		watch(p, *verdict == HELD ? PASS : *verdict);
+	if (set->modes & SHADOWS)
+		*verdict = PASS;
+	if (*verdict == CE || *verdict >= MARKED)
+		mark_packet(m, p, *verdict);
+}
+
+// The verdicts on packets that came in at an interface, by its number and the direction of its packets. HELD: the packet is
+// with another core, or with a limiter of beside.h.
 static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u32 interface, int *verdicts)
 {
 	struct packet all[BURST];
-	u8 found[BURST];
+	u8 found[BURST], waiting[BURST];
+	u32 held = 0;
 	const struct limiter *phantom[BURST];
 	const struct settings *set = memory.settings + (memory.current & 1);
 	for (u32 i = 0; i < count; i++)
@@ -95,7 +133,11 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 		i -= AHEAD;	// it is too large before there is one
 		if (i < count) {
 			found[i] = find(all + i, set);
-			phantom[i] = found[i] ? prefetch_limiter(all + i) : 0;
+			phantom[i] = 0;
+			if (found[i] && !is_own(packets[i], all + i, way_of(interface - 1, direction)))
+				found[i] = HANDED;
+			else if (found[i])
+				phantom[i] = prefetch_limiter(all + i);
 		}
 		i -= AHEAD;
 		if (i < count && phantom[i])
@@ -103,12 +145,15 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 		i -= AHEAD;
 		if (i >= count)
 			continue;
-		verdicts[i] = found[i] ? seated(all + i) : stranger(all + i);
-		if (found[i] && set->modes & WATCHES)
-			watch(all + i, verdicts[i]);
-		if (set->modes & SHADOWS)
-			verdicts[i] = PASS;
-		if (verdicts[i] == CE || verdicts[i] >= MARKED)
-			mark_packet(packets[i], all + i, verdicts[i]);
+		verdicts[i] = found[i] == HANDED ? HELD : found[i] ? seated(all + i) : stranger(all + i);
+		if (verdicts[i] != HELD)
+			settle_packet(packets[i], all + i, found[i], set, verdicts + i);
+		else if (found[i] != HANDED)
+			waiting[held++] = i;
+	}
+	if (__builtin_expect(held, 0)) {
+		offer_beside(packets, all, waiting, held, interface - 1, set->modes & SHADOWS, verdicts);
+		for (u32 i = 0; i < held; i++)
+			settle_packet(packets[waiting[i]], all + waiting[i], true, set, verdicts + waiting[i]);
 	}
 }

@@ -1,147 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A bump in the wire between two ports, run to completion: a core takes packets from one port, decides, and sends
-// them at the other. src/dpdk/sys.rs calls this.
+// Memory, ports and cores of the data path on DPDK. src/dpdk/sys.rs calls this.
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
-#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_ethdev.h>
 #include <rte_launch.h>
-#include <rte_mempool.h>
 #include <rte_random.h>
-#include "burst.h"
 #include "measure.h"
+#include "wire.h"
 
 enum {
-	RING = 1024,	// descriptors of a queue of a port
-	POOL = 32767,	// packets that may be under way
-	CACHE = 256,	// of them, kept by a core
+	CACHE = 256,	// packet buffers that are kept by a core
 	CHUNK = 64,	// values that are written while the cores wait
-	IDLE = 512,	// polls without a packet, after which a core may sleep
-	RETRIES = 16,	// attempts to send what a port has no room for
-	DRAINED = 3,	// polls without a packet that show that a port is drained
+	SPARE = 8192,	// packet buffers that limiters leave to the ports
 };
 enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS, NODES_MAP };
-
-static struct core cores[CORES];
-static struct {
-	u16 number[2];	// of the ports
-	u32 limits[2];	// directions that are limited of the packets that come in at each
-	u32 workers, is_open, sleeps;
-	struct rte_mempool *pool;
-	u64 hertz, cycles_at_start, ns_at_start;
-} wire;
-
-static u64 ns_now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (u64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-// Cycles become nanoseconds by a product of 128 bits.
-static __always_inline u64 ns_of_cycles(void)
-{
-	u64 cycles = rte_rdtsc() - wire.cycles_at_start;
-	return wire.ns_at_start + (u64)((unsigned __int128)cycles * 1000000000 / wire.hertz);
-}
-
-// Makes all cores wait between two bursts. Returns 0, or the number of a core plus one that does not within a second.
-static u32 pause_cores(void)
-{
-	__atomic_store_n(&memory.wants_pause, 1, __ATOMIC_SEQ_CST);
-	u64 until = ns_now() + 1000000000;
-	for (u32 i = 0; i < wire.workers; i++) {
-		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
-		       && !__atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE)) {
-			if (ns_now() > until) {
-				__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
-				return i + 1;
-			}
-			rte_pause();
-		}
-	}
-	return 0;
-}
-
-static void resume_cores(void)
-{
-	__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
-	// A core that still counts as waiting would be taken for one at the next pause.
-	for (u32 i = 0; i < wire.workers; i++)
-		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
-		       && __atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE))
-			rte_pause();
-}
-
-static void wait_if_asked(struct core *core)
-{
-	if (__builtin_expect(!__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE), 1))
-		return;
-	__atomic_store_n(&core->is_paused, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE))
-		rte_pause();
-	__atomic_store_n(&core->is_paused, 0, __ATOMIC_RELEASE);
-}
-
-// Takes a burst from one port, and sends what passes at the other.
-static __always_inline u32 pass(struct core *core, u32 from, u16 queue)
-{
-	struct rte_mbuf *packets[BURST];
-	u32 count = rte_eth_rx_burst(wire.number[from], queue, packets, BURST);
-	if (!count)
-		return 0;
-	u32 limits = wire.limits[from], passed = count;
-	if (limits) {
-		int verdicts[BURST];
-		core->now = ns_of_cycles();
-		for (u32 direction = 0; direction < 2; direction++) {
-			if (!(limits >> direction & 1))
-				continue;
-			decide(packets, passed, direction, from + 1, verdicts);
-			u32 kept = 0;
-			for (u32 i = 0; i < passed; i++) {
-				if (verdicts[i] == EXCESS)
-					rte_pktmbuf_free(packets[i]);
-				else
-					packets[kept++] = packets[i];
-			}
-			passed = kept;
-		}
-	}
-	u32 sent = 0;
-	for (u32 attempt = 0; sent < passed && attempt < RETRIES; attempt++)
-		sent += rte_eth_tx_burst(wire.number[!from], queue, packets + sent, passed - sent);
-	core->unsent += passed - sent;
-	if (sent < passed)
-		rte_pktmbuf_free_bulk(packets + sent, passed - sent);
-	return count;
-}
-
-static int work(void *argument)
-{
-	struct core *core = argument;
-	u16 queue = core - cores;
-	// What a port has taken in is sent at the end. It may never run dry.
-	u32 idle = 0, silent = 0, left = 2 * RING / BURST;
-	self = core;
-	while (silent < DRAINED && left) {
-		wait_if_asked(core);
-		u32 count = pass(core, 0, queue) + pass(core, 1, queue);
-		core->bursts++;
-		idle = count ? 0 : idle + 1;
-		if (__builtin_expect(__atomic_load_n(&core->ends, __ATOMIC_RELAXED), 0)) {
-			silent = count ? 0 : silent + 1;
-			left--;
-		} else if (wire.sleeps && idle > IDLE) {
-			rte_delay_us_sleep(20);
-		}
-	}
-	__atomic_store_n(&core->is_running, 0, __ATOMIC_RELEASE);
-	return 0;
-}
 
 int tidegate_dpdk_init(int count, char **arguments)
 {
@@ -190,25 +63,64 @@ static void free_memory(void)
 	rte_free(memory.nodes);
 	rte_free(memory.shapes);
 	rte_free(memory.rule_sets);
-	for (u32 i = 0; i < PAGES; i++)
+	for (u32 i = 0; i < PAGES; i++) {
 		rte_free(memory.pages[i]);
+		rte_free(memory.owners[i]);
+	}
 	memset(&memory, 0, sizeof(memory));
 	rte_free(watching.buckets);
 	free_lines();
 	memset(&watching, 0, sizeof(watching));
 }
 
-// Makes the memory for plans and limiters.
-int tidegate_dpdk_create(void)
+// Ends the limiters of beside.h. What they hold is not sent.
+static void end_beside(void)
 {
+	for (u32 i = 0; i < CORES; i++) {
+		struct core *core = cores + i;
+		for (u32 at = 0; at < core->left_count; at++)
+			rte_pktmbuf_free(core->left[at].packet);
+		if (core->limiters)
+			beside.end(core->limiters, rte_pktmbuf_free);
+		core->limiters = 0;
+		for (void *m; core->handed && !rte_ring_dequeue(core->handed, &m);)
+			rte_pktmbuf_free(m);
+		core->left_count = core->waits = 0;
+		rte_free(core->left);
+		rte_ring_free(core->handed);
+		core->left = 0;
+		core->handed = 0;
+	}
+}
+
+// Makes room for what passes through a core's limiters, and between cores.
+static int make_core(u32 number)
+{
+	char name[RTE_RING_NAMESIZE];
+	struct core *core = cores + number;
+	snprintf(name, sizeof(name), "handed%u", number);
+	core->left = rte_zmalloc("left", LEFT * sizeof(*core->left), 64);
+	core->handed = rte_ring_create(name, RING, SOCKET_ID_ANY, RING_F_SC_DEQ);
+	return core->left && core->handed ? 0 : -ENOMEM;
+}
+
+// Makes the memory for plans and limiters. `offer` and `end` are those of beside.h.
+int tidegate_dpdk_create(beside_offer offer, beside_end end)
+{
+	beside.offer = offer;
+	beside.end = end;
 	wire.hertz = rte_get_tsc_hz();
 	wire.cycles_at_start = rte_rdtsc();
 	wire.ns_at_start = ns_now();
 	memset(cores, 0, sizeof(cores));
 	self = cores;
 	int error = create_tables();
-	if (error)
+	if (!error)
+		error = make_core(0);
+	if (error) {
+		end_beside();
 		free_memory();
+	}
 	return error;
 }
 
@@ -255,6 +167,8 @@ static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 b
 	if (!wire.pool)
 		return -rte_errno;
 	wire.is_open = 1;
+	packets = wire.pool->size;
+	beside.most = packets > 2 * SPARE ? (packets - SPARE) / queues : packets / 2;
 	for (u32 i = 0; i < 2; i++) {
 		u64 spread = i ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
 		int error = open_port(wire.number[i], queues, spread);
@@ -264,14 +178,16 @@ static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 b
 	return 0;
 }
 
-// Opens the ports, and starts a core for each pair of queues. `sleeps`: they sleep when nothing comes. Returns as
-// open_ports, or -ECHILD if there is no core.
-int tidegate_dpdk_start(const char *const names[2], u32 sleeps)
+// Opens the ports, with this many packet buffers, and starts a core for each pair of queues. `sleeps`: they sleep when
+// nothing comes. Returns as open_ports, or -ECHILD if there is no core.
+int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 sleeps)
 {
 	u32 workers = rte_lcore_count() - 1;
 	if (!workers || workers > CORES)
 		return -ECHILD;
-	int error = open_ports(names, workers, POOL, RTE_MBUF_DEFAULT_DATAROOM);
+	int error = open_ports(names, workers, packets, RTE_MBUF_DEFAULT_DATAROOM);
+	for (u32 i = 1; !error && i < workers; i++)
+		error = make_core(i);
 	if (error)
 		return error;
 	wire.sleeps = sleeps;
@@ -297,11 +213,10 @@ int tidegate_dpdk_open(const char *const names[2], u32 packets)
 
 u64 tidegate_dpdk_hertz(void) { return rte_get_tsc_hz(); }
 
-int tidegate_dpdk_measure(struct load *load, u64 packets, u32 limits, other_limiter other, void *context,
-			  struct cost *cost)
+int tidegate_dpdk_measure(struct load *load, u64 packets, u32 limits, struct cost *cost)
 {
 	self = cores;
-	return measure(load, packets, limits, other, context, wire.number[0], wire.number[1], cost);
+	return measure(load, packets, limits, wire.number[0], wire.number[1], cost);
 }
 
 // The directions that are limited of the packets that come in at each port, as bits.
@@ -324,6 +239,7 @@ void tidegate_dpdk_close(void)
 	rte_eal_mp_wait_lcore();
 	for (u32 i = 0; wire.is_open && i < 2; i++)
 		rte_eth_dev_stop(wire.number[i]);
+	end_beside();
 	wire.workers = wire.is_open = 0;
 	wire.limits[0] = wire.limits[1] = 0;
 	free_memory();
@@ -476,8 +392,11 @@ int tidegate_dpdk_reserve(u32 wanted)
 		if (memory.pages[number])
 			continue;
 		struct limiter *made = rte_zmalloc("limiters", PAGE * sizeof(struct limiter), 64);
-		if (!made)
+		memory.owners[number] = made ? rte_zmalloc("owners", PAGE, 64) : 0;
+		if (!memory.owners[number]) {
+			rte_free(made);
 			return -ENOMEM;
+		}
 		__atomic_store_n(&memory.pages[number], made, __ATOMIC_RELEASE);
 	}
 	return wanted > PAGES ? -ENOMEM : 0;
@@ -520,6 +439,7 @@ int tidegate_dpdk_forget(u32 number)
 	if (core)
 		return core;
 	memset(s, 0, sizeof(*s));
+	memory.owners[number >> PAGE_BITS][number & (PAGE - 1)] = 0;
 	struct line *l = line_of(number / 2);
 	if (l)
 		memset(l, 0, sizeof(*l));

@@ -2,9 +2,10 @@
 // What decisions cost: packets from one port, each turned into one of many subscribers' flows, through a limiter, to
 // another port. For studies, on the control core, while no other core runs.
 #pragma once
+#include <rte_ethdev.h>
 #include "burst.h"
 
-enum { FLOWS = 16, SENT = 512, HEADERS_OF_UDP = 42 };
+enum { FLOWS = 16, HEADERS_OF_UDP = 42 };
 
 // The packets of a measurement. src/dpdk/sys.rs has the same.
 struct load {
@@ -19,16 +20,6 @@ struct load {
 struct cost {
 	u64 packets, sent, cycles;
 };
-
-// A packet that another limiter decides about.
-struct offered {
-	void *packet;
-	u32 limiter, flow, bytes, spare;
-};
-
-// Decides about a burst. Writes the packets to send now, at most SENT, and those to drop; keeps others. Returns the number
-// of packets to send, and in the upper half of those to drop.
-typedef u64 (*other_limiter)(void *context, u64 now, const struct offered *offered, u32 count, void **sent, void **dropped);
 
 static const u8 headers_of_udp[64] = {
 	2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0x05, 0xdc, 0, 0, 0, 0, 64, 17, 0, 0, 198, 51, 100, 1,
@@ -49,31 +40,13 @@ static __always_inline void draw(struct load *load, struct rte_mbuf *m)
 	m->pkt_len = load->bytes;
 }
 
-// What comes before any limiter: headers, subscriber, flow.
-static __always_inline void look_up(struct rte_mbuf **packets, u32 count, struct offered *offered)
-{
-	struct packet all[BURST];
-	const struct settings *set = memory.settings + (memory.current & 1);
-	for (u32 i = 0; i < count; i++) {
-		parse_packet(packets[i], all + i, 0, 0, set);
-		prefetch_seat(all + i, set);
-	}
-	for (u32 i = 0; i < count; i++) {
-		find(all + i, set);
-		offered[i] = (struct offered) {
-			packets[i], all[i].seat.limiter, flow_hash(all + i, set->hash), all[i].bytes,
-		};
-	}
-}
-
-// Takes bursts until this many packets came. Without `limits` all of them pass; `other` decides in place of the gate.
-static int measure(struct load *load, u64 packets, u32 limits, other_limiter other, void *context, u16 from, u16 to,
-		   struct cost *cost)
+// Takes bursts until this many packets came. Without `limits` all of them pass.
+static int measure(struct load *load, u64 packets, u32 limits, u16 from, u16 to, struct cost *cost)
 {
 	u64 idle = 0, began = rte_rdtsc();
 	*cost = (struct cost) { 0 };
 	while (cost->packets < packets) {
-		struct rte_mbuf *in[BURST], *out[SENT];
+		struct rte_mbuf *in[BURST], *out[BURST + LEFT];
 		u32 count = rte_eth_rx_burst(from, 0, in, BURST), sent = 0;
 		// All buffers may wait in queues.
 		if (!count && ++idle > 1000000)
@@ -82,22 +55,21 @@ static int measure(struct load *load, u64 packets, u32 limits, other_limiter oth
 			draw(load, in[i]);
 		load->now += load->gap * (count ? count : BURST);
 		self->now = load->now >> 16;
-		if (other) {
-			struct offered offered[BURST];
-			void *dropped[BURST];
-			look_up(in, count, offered);
-			u64 fates = other(context, self->now, offered, count, (void **)out, dropped);
-			sent = fates;
-			rte_pktmbuf_free_bulk((struct rte_mbuf **)dropped, fates >> 32);
-		} else if (limits) {
+		if (limits) {
 			int verdicts[BURST];
 			decide(in, count, 0, 1, verdicts);
 			for (u32 i = 0; i < count; i++) {
 				if (verdicts[i] == EXCESS)
 					rte_pktmbuf_free(in[i]);
-				else
+				else if (verdicts[i] != HELD)
 					out[sent++] = in[i];
 			}
+			let_go();
+			for (u32 i = 0; i < self->left_count; i++) {
+				account_left(self->left + i);
+				out[sent++] = self->left[i].packet;
+			}
+			self->left_count = 0;
 		} else {
 			memcpy(out, in, sizeof(in));
 			sent = count;

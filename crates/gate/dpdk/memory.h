@@ -17,6 +17,11 @@ struct core {
 	u64 unsent;	// packets that a port had no room for
 	u64 bursts;
 	u32 is_running, is_paused, ends;
+	struct rte_ring *handed;	// packets that other cores took in, whose limiters this core has
+	void *limiters;	// those of beside.h
+	u64 waits;	// packets that they hold
+	u32 left_count;
+	struct offered *left;	// packets that they let go, to be sent
 } __rte_cache_aligned;
 
 struct sender_state {
@@ -33,11 +38,13 @@ static struct {
 	struct shape *shapes;
 	struct rules *rule_sets;
 	struct limiter *pages[PAGES];
+	u8 *owners[PAGES];	// of each limiter: the core that has it, plus one
 	u64 test_time;
 	u32 locks;	// whether several cores may meet at a limiter
 	u32 wants_pause;
 } memory;
 
+static struct core cores[CORES];
 static __thread struct core *self;
 
 static __always_inline void *looked_up(void *map, const void *key);

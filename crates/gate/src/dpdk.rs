@@ -24,6 +24,7 @@ use crate::table::{
     Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
 
+mod beside;
 mod devices;
 mod error;
 mod maps;
@@ -36,6 +37,11 @@ pub use devices::{Device, Devices};
 pub use error::DpdkError;
 
 use maps::DpdkMaps;
+
+/// Packets that may be under way, and if they may wait in shapers. A buffer takes 2.3 kB. Memory for packets is best used with a
+/// number of buffers one below a power of two.
+const BUFFERS: u32 = (1 << 15) - 1;
+const BUFFERS_TO_WAIT: u32 = (1 << 17) - 1;
 
 /// What is in this process.
 struct Process {
@@ -77,6 +83,7 @@ impl Drop for Dpdk {
     fn drop(&mut self) {
         let mut process = process();
         sys::close();
+        beside::forget();
         process.pins = None;
     }
 }
@@ -143,6 +150,7 @@ impl Dpdk {
             return Err(MapsError::room("plans", number as usize + 1, PLANS).into());
         }
         let encoded = self.registry.encode(plan, &DpdkMaps)?;
+        beside::note(number, plan.limiter());
         Ok(DpdkMaps.update("plans", &number.to_ne_bytes(), &encoded)?)
     }
 
@@ -161,7 +169,11 @@ impl Dpdk {
     /// Has the cores limit what is attached.
     fn limit(&mut self) -> Result<(), DpdkError> {
         if !self.runs {
-            sys::start(self.devices.ports(), self.devices.are_virtual())?;
+            let packets = match beside::holds_packets() {
+                true => BUFFERS_TO_WAIT,
+                false => BUFFERS,
+            };
+            sys::start(self.devices.ports(), packets, self.devices.are_virtual())?;
             self.runs = true;
         }
         let mut directions = [0; 2];

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_limiter::{ConfigError, LimiterConfig, PolicerConfig, Program, Rate, Rule};
+use tidegate_limiter::{
+    ConfigError, FairPolicerConfig, LimiterConfig, PolicerConfig, Program, Rate, Rule,
+};
 
-use crate::table::{Direction, Excess, Plan, PlanError};
+use crate::table::{Direction, Excess, Plan, PlanError, stands_beside};
 
 mod boost;
 mod rule;
@@ -36,6 +38,12 @@ fn yes() -> bool {
 
 fn is_true(truth: &bool) -> bool {
     *truth
+}
+
+/// A FairPolicer whose bucket has this many bytes, for as many flows as subscribers have at a time.
+fn fair_policer(rate: Rate, burst: u64) -> Result<FairPolicerConfig, ConfigError> {
+    const FLOWS: u16 = 1024;
+    Ok(FairPolicerConfig::new(rate, burst)?.with_flows(FLOWS))
 }
 
 /// How one direction is limited.
@@ -150,6 +158,17 @@ impl Limits {
         };
         let plan = Plan::new(self.limiter.clone(), rules, self.default_class, excess)?;
         Ok(plan)
+    }
+
+    /// The same below a node of the network.
+    ///
+    /// # Errors
+    /// If the limiter cannot be below one.
+    pub fn below(self, node: Option<Arc<str>>) -> Result<Self, PlanError> {
+        match node.is_some() && stands_beside(&self.limiter) {
+            true => Err(PlanError::Below(self.limiter.scheme())),
+            false => Ok(Self { node, ..self }),
+        }
     }
 
     /// Number of queues; 1 where there is no policy.

@@ -497,13 +497,12 @@ impl GateState {
             let rate = declared.rates[direction].filter(|_| own);
             let limits = template.limits(direction, set.map(Rate::bits_per_second).or(rate));
             let limits = limits.map_err(|error| error.to_string())?;
-            Ok(Arc::new(match suspended {
-                true => Limits::suspended(direction),
-                false => Limits {
-                    node: declared.parent.as_deref().map(Arc::from),
-                    ..limits
-                },
-            }))
+            let node = declared.parent.as_deref().map(Arc::from);
+            let limits = match suspended {
+                true => Ok(Limits::suspended(direction)),
+                false => limits.below(node),
+            };
+            Ok(Arc::new(limits.map_err(|error| error.to_string())?))
         };
         Ok(PerDirection {
             down: limits(Direction::Down, setting.down)?,

@@ -94,6 +94,11 @@ impl ShaperConfig {
         self.rate
     }
 
+    /// Bytes that may leave at once after silence.
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+
     /// Most bytes in each queue.
     pub fn queue_bytes(&self) -> Option<u64> {
         self.queue_bytes

@@ -15,7 +15,7 @@ const LEVELS: usize = 64usize.div_ceil(BITS as usize);
 
 /// A hierarchical timer wheel, scheme 7 of Varghese and Lauck (1987), for timers with the ids
 /// 0 to n − 1. Slots are lists through arrays, with a bitmap of those in use for each level, so an
-/// empty stretch of time costs nothing. Nothing is allocated after construction.
+/// empty stretch of time costs nothing. Nothing is allocated but for timers that are added.
 ///
 /// Time is counted in ticks of the granularity. A timer is due at the first tick that is not
 /// before its time: never early, and late by less than a tick if [`pop`](Self::pop) is called at
@@ -25,7 +25,7 @@ pub struct Wheel {
     granularity: Nanos,
     /// All before it is past; at it, there may still be timers.
     now: u64,
-    timers: Box<[Timer]>,
+    timers: Vec<Timer>,
     slots: Box<[Slot]>,
     /// A bit for each slot of a level: whether it holds anything.
     used: [u64; LEVELS],
@@ -38,6 +38,15 @@ struct Timer {
     slot: u32,
     next: u32,
     previous: u32,
+}
+
+impl Timer {
+    const IDLE: Self = Self {
+        tick: 0,
+        slot: NONE,
+        next: NONE,
+        previous: NONE,
+    };
 }
 
 /// First in, first out.
@@ -60,12 +69,6 @@ impl Wheel {
     /// A wheel with no timer scheduled.
     pub fn new(settings: WheelSettings, now: Nanos) -> Self {
         let granularity = settings.granularity.max(1);
-        let timer = Timer {
-            tick: 0,
-            slot: NONE,
-            next: NONE,
-            previous: NONE,
-        };
         let slot = Slot {
             head: NONE,
             tail: NONE,
@@ -73,10 +76,15 @@ impl Wheel {
         Self {
             granularity,
             now: now / granularity,
-            timers: vec![timer; settings.timers as usize].into(),
+            timers: vec![Timer::IDLE; settings.timers as usize],
             slots: vec![slot; LEVELS * SLOTS].into(),
             used: [0; LEVELS],
         }
+    }
+
+    /// Adds a timer, whose id is the next one.
+    pub fn add(&mut self) {
+        self.timers.push(Timer::IDLE);
     }
 
     /// Makes a timer due at this time, and no longer at the time it was scheduled for before. A

@@ -109,18 +109,32 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             && !schemes.contains(&template.scheme)
         {
             let of: Vec<&str> = schemes.iter().map(|scheme| scheme.name()).collect();
-            let (of, scheme) = (of.join(" or "), template.scheme);
+            let of = match of.split_last() {
+                Some((last, others)) if !others.is_empty() => {
+                    format!("{} or {last}", others.join(", "))
+                }
+                _ => of.concat(),
+            };
+            let scheme = template.scheme;
             f.wrong(
                 node,
                 format!("`{key}` is a key of scheme {of}, and the scheme of this plan is {scheme}"),
             );
         }
     };
-    let phantom = [Scheme::BcPqp, Scheme::BcPqpPaper, Scheme::Pqp];
+    let queues = [
+        Scheme::BcPqp,
+        Scheme::BcPqpPaper,
+        Scheme::Pqp,
+        Scheme::Shaper,
+    ];
     for key in ["policy", "rule", "default-class", "queue"] {
-        needs(key, &phantom);
+        needs(key, &queues);
     }
-    needs("burst", &[Scheme::Policer]);
+    needs(
+        "burst",
+        &[Scheme::Policer, Scheme::FairPolicer, Scheme::Shaper],
+    );
     needs("boost", &[Scheme::BcPqp, Scheme::Pqp, Scheme::Policer]);
     for key in ["period", "upper", "lower"] {
         needs(key, &[Scheme::BcPqpPaper]);

@@ -14,7 +14,7 @@ use crate::binding::{self, Binding};
 use crate::limits::{Limits, MAX_LENGTHS, PlanTemplate};
 use crate::room::{Full, Room};
 use crate::subscriber::Declaration;
-use crate::table::{Attachment, Direction, Match, PerDirection};
+use crate::table::{Attachment, Direction, Match, PerDirection, PlanError};
 
 /// In place of addresses: the subscriber gets them live.
 pub(super) const LIVE: &str = "live";
@@ -154,6 +154,11 @@ impl<'a> Roll<'a> {
             },
             None => None,
         };
+        let alone = plan.and_then(|plan| self.plans[plan].1.alone());
+        if let Some(scheme) = alone.filter(|_| parent.is_some()) {
+            let message = PlanError::Below(scheme).to_string();
+            self.sink.wrong(draft.parent_place, message);
+        }
         if plan.is_none() && draft.rates == PerDirection::default() {
             let message = format!("nothing limits `{name}`: give it a plan, or rates");
             self.sink.wrong(draft.place, message);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Devices, Dpdk, DpdkError, sys};
 use crate::table::Settings;
 
-pub use super::sys::{BURST, Cost, Decide, Fates, Held, Offered, SENT};
+pub use super::sys::Cost;
 
 /// Packets to the subscribers 10.0.0.0 and those that follow, of 16 flows each.
 #[derive(Debug)]
@@ -36,31 +36,13 @@ impl Load {
     }
 }
 
-/// The limiter that decides.
-pub enum Limit<'a> {
-    /// None: packets pass.
-    Wire,
-    /// The gate.
-    Gate,
-    /// One outside of the gate, which finds the subscriber and hashes the flow.
-    Other(&'a mut Decide<'a>),
-}
-
-impl std::fmt::Debug for Limit<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Wire => "Wire",
-            Self::Gate => "Gate",
-            Self::Other(_) => "Other",
-        })
-    }
-}
-
 /// A data path whose ports are open, while no core takes packets.
 #[derive(Debug)]
 pub struct Bench {
     /// Plans and seats.
     pub path: Dpdk,
+    /// The time of the last load, which the next one goes on from: packets may wait for a later time.
+    now: u64,
 }
 
 impl Bench {
@@ -72,24 +54,18 @@ impl Bench {
         devices.choose();
         let path = Dpdk::create(Path::new("/bench"), settings)?;
         sys::open(path.devices.ports(), packets)?;
-        Ok(Self { path })
+        Ok(Self { path, now: 0 })
     }
 
-    /// Takes this many packets.
+    /// Takes this many packets, which the gate decides about, or passes all of them without `limits`.
     ///
     /// # Errors
     /// If no packets come, since limiters hold all that there is room for.
-    pub fn run(
-        &mut self,
-        load: &mut Load,
-        packets: u64,
-        limit: Limit<'_>,
-    ) -> Result<Cost, DpdkError> {
-        match limit {
-            Limit::Wire => sys::measure(&mut load.0, packets, false, None),
-            Limit::Gate => sys::measure(&mut load.0, packets, true, None),
-            Limit::Other(decide) => sys::measure(&mut load.0, packets, false, Some(decide)),
-        }
+    pub fn run(&mut self, load: &mut Load, packets: u64, limits: bool) -> Result<Cost, DpdkError> {
+        load.0.now = load.0.now.max(self.now);
+        let cost = sys::measure(&mut load.0, packets, limits);
+        self.now = load.0.now;
+        cost
     }
 
     /// Cycles of the time stamp counter in a second.

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;
 
+use super::beside::{Limiters, Offered};
 use super::error::DpdkError;
 use crate::maps::layout::{flow, flow_key, limiter, line};
 
@@ -12,11 +13,23 @@ pub(super) const LONGEST: usize = 1 << 14;
 /// Counters of a limiter.
 pub(super) const COUNTERS: usize = 5;
 
+type Offer = unsafe extern "C" fn(
+    *mut *mut c_void,
+    u32,
+    u64,
+    *const Offered,
+    u32,
+    *mut Offered,
+    u32,
+    *mut u8,
+) -> u32;
+type End = unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(usize));
+
 unsafe extern "C" {
     fn tidegate_dpdk_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
     fn tidegate_dpdk_error(number: c_int) -> *const c_char;
-    fn tidegate_dpdk_create() -> c_int;
-    fn tidegate_dpdk_start(names: *const *const c_char, sleeps: u32) -> c_int;
+    fn tidegate_dpdk_create(offer: Offer, end: End) -> c_int;
+    fn tidegate_dpdk_start(names: *const *const c_char, packets: u32, sleeps: u32) -> c_int;
     fn tidegate_dpdk_limit(first: u32, second: u32) -> c_int;
     fn tidegate_dpdk_close();
     fn tidegate_dpdk_room(map: u32) -> u32;
@@ -58,14 +71,7 @@ unsafe extern "C" {
     fn tidegate_dpdk_answers() -> c_int;
     fn tidegate_dpdk_hertz() -> u64;
     fn tidegate_dpdk_open(names: *const *const c_char, packets: u32) -> c_int;
-    fn tidegate_dpdk_measure(
-        load: *mut Load,
-        packets: u64,
-        limits: u32,
-        other: Option<Other>,
-        context: *mut c_void,
-        cost: *mut Cost,
-    ) -> c_int;
+    fn tidegate_dpdk_measure(load: *mut Load, packets: u64, limits: u32, cost: *mut Cost) -> c_int;
     #[cfg(test)]
     fn tidegate_dpdk_try(
         now: u64,
@@ -121,8 +127,8 @@ pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
 
 /// Makes the memory for plans and limiters.
 pub(super) fn create() -> Result<(), DpdkError> {
-    // SAFETY: DPDK was started, and the caller owns the data path.
-    let made = unsafe { tidegate_dpdk_create() };
+    // SAFETY: DPDK was started, the caller owns the data path, and both functions do what `dpdk/beside.h` says.
+    let made = unsafe { tidegate_dpdk_create(offer, end) };
     checked("making memory for plans and seats", made)
 }
 
@@ -146,11 +152,11 @@ fn opened(
     }
 }
 
-/// Opens both ports and starts the cores.
-pub(super) fn start(devices: [&str; 2], sleeps: bool) -> Result<(), DpdkError> {
+/// Opens both ports, with this many packet buffers, and starts the cores.
+pub(super) fn start(devices: [&str; 2], packets: u32, sleeps: bool) -> Result<(), DpdkError> {
     // SAFETY: both names are strings that live through the call.
     opened(devices, |names| unsafe {
-        tidegate_dpdk_start(names, u32::from(sleeps))
+        tidegate_dpdk_start(names, packets, u32::from(sleeps))
     })
 }
 
@@ -406,89 +412,51 @@ pub struct Cost {
     pub cycles: u64,
 }
 
-/// A packet of DPDK that a limiter holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Held(*mut c_void);
-
-/// A packet that another limiter decides about.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Offered {
-    /// The packet. It must be sent or dropped, once.
-    pub packet: Held,
-    /// The number of its limiter.
-    pub limiter: u32,
-    /// The hash of its flow.
-    pub flow: u32,
-    /// Bytes that are charged.
-    pub bytes: u32,
-    spare: u32,
-}
-
-/// Most packets that a burst may send. Those that were not sent may follow with the next one.
-pub const SENT: usize = 512;
-/// Most packets of a burst.
-pub const BURST: usize = 32;
-
-/// The fates of packets of a burst.
-#[derive(Debug)]
-pub struct Fates {
-    sent: Vec<Held>,
-    dropped: Vec<Held>,
-}
-
-impl Fates {
-    /// Sends a packet. Returns whether there was room for it.
-    #[inline]
-    pub fn send(&mut self, packet: Held) -> bool {
-        let has_room = self.sent.len() < SENT;
-        if has_room {
-            self.sent.push(packet);
-        }
-        has_room
-    }
-
-    /// Drops a packet of this burst.
-    #[inline]
-    pub fn drop(&mut self, packet: Held) {
-        assert!(self.dropped.len() < BURST, "more are dropped than came");
-        self.dropped.push(packet);
-    }
-}
-
-/// A limiter outside of the gate: the time in nanoseconds, the packets that came, and what becomes of packets.
-pub type Decide<'a> = dyn FnMut(u64, &[Offered], &mut Fates) + 'a;
-
-type Other =
-    unsafe extern "C" fn(*mut c_void, u64, *const Offered, u32, *mut Held, *mut Held) -> u64;
-
-struct Called<'a, 'b> {
-    decide: &'a mut Decide<'b>,
-    fates: Fates,
-}
-
-unsafe extern "C" fn call(
-    context: *mut c_void,
+/// A burst of packets for the limiters of a core, which are made at the first one. Those that leave are written to `left`, and a 1
+/// for each that is dropped. Returns the number of those that leave.
+unsafe extern "C" fn offer(
+    limiters: *mut *mut c_void,
+    most: u32,
     now: u64,
     offered: *const Offered,
     count: u32,
-    sent: *mut Held,
-    dropped: *mut Held,
-) -> u64 {
-    // SAFETY: the context is what `measure` passed, there are `count` packets, and room for SENT and BURST others, which
-    // `Fates` does not exceed.
+    left: *mut Offered,
+    room: u32,
+    dropped: *mut u8,
+) -> u32 {
+    // SAFETY: `limiters` is a core's own, and null or what a call before made. There are `count` packets and as many places for
+    // drops, and room for `room` packets that leave.
     unsafe {
-        let called = &mut *context.cast::<Called<'_, '_>>();
-        let offered = std::slice::from_raw_parts(offered, count as usize);
-        (called.decide)(now, offered, &mut called.fates);
-        let fates = &mut called.fates;
-        std::ptr::copy_nonoverlapping(fates.sent.as_ptr(), sent, fates.sent.len());
-        std::ptr::copy_nonoverlapping(fates.dropped.as_ptr(), dropped, fates.dropped.len());
-        let result = fates.sent.len() as u64 | (fates.dropped.len() as u64) << 32;
-        fates.sent.clear();
-        fates.dropped.clear();
-        result
+        if (*limiters).is_null() {
+            *limiters = Box::into_raw(Box::new(Limiters::new(most as usize))).cast();
+        }
+        let all = &mut *(*limiters).cast::<Limiters>();
+        let (offered, dropped) = match count {
+            0 => (&[][..], &mut [][..]),
+            count => (
+                std::slice::from_raw_parts(offered, count as usize),
+                std::slice::from_raw_parts_mut(dropped, count as usize),
+            ),
+        };
+        let mut gone = 0;
+        all.offer(now, offered, dropped, |one| {
+            let has_room = gone < room;
+            if has_room {
+                left.add(gone as usize).write(one);
+                gone += 1;
+            }
+            has_room
+        });
+        gone
+    }
+}
+
+/// Gives up the limiters of a core. Calls `free` for each packet that they held.
+unsafe extern "C" fn end(limiters: *mut c_void, free: unsafe extern "C" fn(usize)) {
+    // SAFETY: the limiters were made by `offer`, and no core uses them any more. They hold packets of DPDK.
+    unsafe {
+        let all = Box::from_raw(limiters.cast::<Limiters>());
+        all.into_packets().for_each(|one| free(one.packet));
     }
 }
 
@@ -498,29 +466,11 @@ pub(super) fn hertz() -> u64 {
     unsafe { tidegate_dpdk_hertz() }
 }
 
-/// Offers packets, to the gate if `limits`, or to another limiter.
-pub(super) fn measure(
-    load: &mut Load,
-    packets: u64,
-    limits: bool,
-    other: Option<&mut Decide<'_>>,
-) -> Result<Cost, DpdkError> {
+/// Takes packets, which the gate decides about if `limits`.
+pub(super) fn measure(load: &mut Load, packets: u64, limits: bool) -> Result<Cost, DpdkError> {
     let mut cost = Cost::default();
-    let mut called = other.map(|decide| Called {
-        decide,
-        fates: Fates {
-            sent: Vec::with_capacity(SENT),
-            dropped: Vec::with_capacity(BURST),
-        },
-    });
-    let context = called.as_mut().map_or(std::ptr::null_mut(), |called| {
-        std::ptr::from_mut(called).cast::<c_void>()
-    });
-    let other: Option<Other> = if context.is_null() { None } else { Some(call) };
-    // SAFETY: load, cost and context live through the call, and `call` takes this context.
-    let result = unsafe {
-        tidegate_dpdk_measure(load, packets, u32::from(limits), other, context, &mut cost)
-    };
+    // SAFETY: load and cost live through the call.
+    let result = unsafe { tidegate_dpdk_measure(load, packets, u32::from(limits), &mut cost) };
     checked("measuring", result).map(|()| cost)
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tidegate_limiter::Scheme;
+
 use crate::maps::MapsError;
 
 /// Why the data path in the kernel did not do something.
@@ -12,6 +14,11 @@ pub enum KernelError {
         "a gate is up already, since {0} exists: remove it with `tidegate gate down`, or take it over with `tidegate gate run`"
     )]
     Exists(PathBuf),
+    /// A limiter that holds packets, or has a table of flows.
+    #[error(
+        "the kernel's gate has no {0}: run the gate on DPDK (`tidegate gate run --dpdk`), or choose another scheme"
+    )]
+    Beside(Scheme),
     /// Nothing is pinned there.
     #[error("no gate is up: {0} is empty or missing")]
     Missing(PathBuf),

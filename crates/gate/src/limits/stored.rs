@@ -1,12 +1,14 @@
 //! Limits as they are written in the state's file and in the API.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
     BurstControl, ConfigError, LimiterConfig, PaperControl, PhantomQueuesConfig, PolicerConfig,
-    PolicyTree, Rate,
+    PolicyTree, Program, Rate, ShaperConfig,
 };
 
-use super::{FlowRule, Limits, is_true, yes};
+use super::{FlowRule, Limits, fair_policer, is_true, yes};
 use crate::table::Direction;
 
 /// Flat, and without values that follow from the others.
@@ -53,6 +55,13 @@ enum Means {
     Policer {
         burst: u64,
     },
+    FairPolicer {
+        burst: u64,
+    },
+    Shaper {
+        queue: u64,
+        burst: u64,
+    },
     Unlimited,
 }
 
@@ -75,6 +84,15 @@ impl From<Limits> for Stored {
             LimiterConfig::Policer(config) => {
                 let burst = config.burst();
                 (Means::Policer { burst }, PolicyTree::queue())
+            }
+            LimiterConfig::FairPolicer(config) => {
+                let burst = config.burst();
+                (Means::FairPolicer { burst }, PolicyTree::queue())
+            }
+            LimiterConfig::Shaper(config) => {
+                let (queue, burst) = (config.queue_bytes().unwrap_or(u64::MAX), config.burst());
+                let policy = config.program().policy().clone();
+                (Means::Shaper { queue, burst }, policy)
             }
             // A gate has no others.
             _ => (Means::Unlimited, PolicyTree::queue()),
@@ -111,6 +129,13 @@ impl TryFrom<Stored> for Limits {
                 phantom(queue)?.with_boost(boost).with_ecn(ecn).into()
             }
             Means::Policer { burst } => PolicerConfig::new(rate, burst)?.into(),
+            Means::FairPolicer { burst } => fair_policer(rate, burst)?.into(),
+            Means::Shaper { queue, burst } => {
+                ShaperConfig::new(Arc::new(Program::new(&stored.policy)), rate)?
+                    .with_queue_bytes(queue)?
+                    .with_burst(burst)
+                    .into()
+            }
             Means::Unlimited => LimiterConfig::Unlimited,
         };
         Ok(Self {

@@ -1,15 +1,17 @@
 //! A plan before its rate is known: sizes that are left to us follow from the rate.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tidegate_limiter::{
     BurstControl, ConfigError, LimiterConfig, Nanos, PaperControl, PhantomQueuesConfig,
-    PolicerConfig, PolicyTree, Rate, Scheme, sizing,
+    PolicerConfig, PolicyTree, Program, Rate, Scheme, ShaperConfig, sizing,
 };
 
 use crate::calendar::Terms;
 use crate::table::{Direction, PlanError};
 
-use super::{Boost, FlowRule, Limits, LimitsError, is_true, yes};
+use super::{Boost, FlowRule, Limits, LimitsError, fair_policer, is_true, yes};
 /// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
 /// one and some other packets, or no packet passes of a sender that makes them.
 const SUPER: u64 = 65_536;
@@ -37,9 +39,9 @@ pub struct Template {
     pub mark: Option<u8>,
     /// The longest round-trip time that is to be served well.
     pub(super) rtt: Nanos,
-    /// Bytes of each phantom queue.
+    /// Bytes of each queue.
     pub queue: Option<u64>,
-    /// Bytes of a policer's bucket.
+    /// Bytes of a policer's bucket, or that a shaper lets pass at once after a rest.
     pub burst: Option<u64>,
     /// Whether phantom queues mark packets of senders that use ECN.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
@@ -74,13 +76,18 @@ impl Default for Template {
 
 impl Template {
     /// The schemes that the gate enforces.
-    pub const SCHEMES: [Scheme; 5] = [
+    pub const SCHEMES: [Scheme; 7] = [
         Scheme::BcPqp,
         Scheme::BcPqpPaper,
         Scheme::Pqp,
         Scheme::Policer,
+        Scheme::FairPolicer,
+        Scheme::Shaper,
         Scheme::Unlimited,
     ];
+
+    /// Schemes that run on DPDK only, and not below a node of the network.
+    pub(crate) const ALONE: [Scheme; 2] = [Scheme::FairPolicer, Scheme::Shaper];
 
     /// The longest round-trip time that can be served well: a minute.
     pub const MAX_RTT: Nanos = 60_000_000_000;
@@ -135,11 +142,17 @@ impl Template {
 
     /// A size that drops the kernel's super-packets of 64 kB, and the least that `auto` would choose.
     pub(crate) fn small(&self) -> Option<(&'static str, u64, u64)> {
-        self.sizes().find(|&(_, size, least)| size < least)
+        // DPDK knows no such packets.
+        let whole = |_: &_| !Self::ALONE.contains(&self.scheme);
+        self.sizes()
+            .filter(whole)
+            .find(|&(_, size, least)| size < least)
     }
 
     fn limiter(&self, rate: Rate) -> Result<LimiterConfig, LimitsError> {
-        if let Some((key, size, _)) = self.sizes().find(|&(_, size, _)| size < FRAME) {
+        // A shaper lets one packet pass in any case.
+        let drops = |key, size| size < FRAME && (key, self.scheme) != ("burst", Scheme::Shaper);
+        if let Some((key, size, _)) = self.sizes().find(|&(key, size, _)| drops(key, size)) {
             return Err(LimitsError::Small { key, size });
         }
         let boost = self.boost.map_or(0, |boost| boost.bytes(rate));
@@ -155,6 +168,7 @@ impl Template {
             rtt: self.rtt,
             mss: PACKET,
         };
+        let bucket = || sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST);
         let controlled = || phantom(sizing::phantom_queue(rate, path));
         Ok(match self.scheme {
             Scheme::BcPqp => controlled()?
@@ -164,10 +178,17 @@ impl Template {
                 .with_burst_control(BurstControl::Paper(self.control))
                 .into(),
             Scheme::Pqp => phantom(sizing::correct_rate(rate, path))?.into(),
+            // A bucket that is larger by the boost saves as much.
             Scheme::Policer => {
-                let needed = sizing::bdp(rate, self.rtt).clamp(2 * SUPER, MOST);
-                // A bucket that is larger by this saves as much.
-                PolicerConfig::new(rate, self.burst.unwrap_or(needed) + boost)?.into()
+                PolicerConfig::new(rate, self.burst.unwrap_or(bucket()) + boost)?.into()
+            }
+            Scheme::FairPolicer => fair_policer(rate, self.burst.unwrap_or(bucket()))?.into(),
+            Scheme::Shaper => {
+                let queue = self.queue.unwrap_or(bucket());
+                ShaperConfig::new(Arc::new(Program::new(&self.policy)), rate)?
+                    .with_queue_bytes(queue)?
+                    .with_burst(self.burst.unwrap_or(0))
+                    .into()
             }
             Scheme::Unlimited => LimiterConfig::Unlimited,
             other => return Err(PlanError::Scheme(other).into()),
@@ -188,6 +209,14 @@ pub struct PlanTemplate {
 }
 
 impl PlanTemplate {
+    /// The scheme of a direction that cannot be below a node of the network, if there is one.
+    pub(crate) fn alone(&self) -> Option<Scheme> {
+        let schemes = [self.down.scheme, self.up.scheme];
+        schemes
+            .into_iter()
+            .find(|scheme| Template::ALONE.contains(scheme))
+    }
+
     /// One direction.
     pub fn of(&self, direction: Direction) -> &Template {
         match direction {

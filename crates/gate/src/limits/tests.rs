@@ -14,6 +14,8 @@ fn limits_are_stored_flat() {
         r#"{"direction":"up","rate":1000000,"means":{"bc-pqp":{"queue":3000}},"policy":{"fair":16}}"#,
         r#"{"direction":"up","rate":1000000,"means":{"policer":{"burst":3000}},"policy":"queue"}"#,
         r#"{"direction":"up","rate":1000000,"means":{"pqp":{"queue":3000}},"policy":{"fair":16}}"#,
+        r#"{"direction":"up","rate":1000000,"means":{"fair-policer":{"burst":3000}},"policy":"queue"}"#,
+        r#"{"direction":"up","rate":1000000,"means":{"shaper":{"queue":3000,"burst":0}},"policy":{"fair":16}}"#,
         r#"{"direction":"up","rate":0,"means":"unlimited","policy":"queue"}"#,
     ] {
         let limits: Limits = serde_json::from_str(text).expect("limits");
@@ -197,6 +199,8 @@ fn what_holds_no_full_packet_is_rejected() {
     for (small, key) in [
         (template(Scheme::BcPqp, Some(1521), None), "queue"),
         (template(Scheme::Policer, None, Some(1521)), "burst"),
+        (template(Scheme::FairPolicer, None, Some(1521)), "burst"),
+        (template(Scheme::Shaper, Some(1521), None), "queue"),
     ] {
         assert_eq!(limited(small).expect_err("small").key(), key);
     }
@@ -204,4 +208,6 @@ fn what_holds_no_full_packet_is_rejected() {
     assert!(held.small().is_some());
     assert!(limited(held).is_ok());
     assert_eq!(template(Scheme::BcPqp, Some(262_144), None).small(), None);
+    // What a shaper lets pass at once after a rest may be less than a packet, which it lets pass then.
+    assert!(limited(template(Scheme::Shaper, None, Some(100))).is_ok());
 }

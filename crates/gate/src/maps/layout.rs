@@ -63,7 +63,9 @@ pub(crate) fn carried(
     at: u64,
 ) -> Option<Vec<u8>> {
     let is_later = plan_of(own).is_none() || latest(own) < at;
-    if other.len() != limiter::SIZE_OF || plan_of(other).is_none() || !is_later {
+    // What a shaper holds is elsewhere.
+    let is_beside = usize::from(plan::SCHEME.of(plan)) == BESIDE;
+    if other.len() != limiter::SIZE_OF || plan_of(other).is_none() || !is_later || is_beside {
         return None;
     }
     let mut new = Record::from(other.to_vec());

@@ -15,8 +15,9 @@ use super::layout::{
 use super::stored_once::{FIRST_RESERVED, StoredOnce};
 use crate::table::{Excess, Plan};
 
-/// In place of the number of a policy, in plans without queues.
+/// In place of the number of a policy, in plans without phantom queues.
 const POLICER_SHAPE: u32 = FIRST_RESERVED + 1;
+const BESIDE_SHAPE: u32 = FIRST_RESERVED + 2;
 const UNLIMITED_SHAPE: u32 = FIRST_RESERVED;
 
 /// The form of burst control.
@@ -84,6 +85,17 @@ impl Registry {
                 shape = self.shape(program, maps)?;
                 rules = self.rules(plan.rules(), program, maps)?;
                 (layout::PHANTOM, config.queue())
+            }
+            LimiterConfig::FairPolicer(config) => {
+                shape = BESIDE_SHAPE;
+                (layout::BESIDE, config.burst())
+            }
+            LimiterConfig::Shaper(config) => {
+                let program = config.program();
+                shape = BESIDE_SHAPE;
+                queues = program.queues() as u8;
+                rules = self.rules(plan.rules(), program, maps)?;
+                (layout::BESIDE, config.queue_bytes().unwrap_or(u64::MAX))
             }
             other => unreachable!("no plan has the limiter {}", other.scheme()),
         };

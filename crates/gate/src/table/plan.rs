@@ -39,9 +39,19 @@ pub struct Plan {
 /// Why a plan cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A scheme that the kernel's program does not have.
-    #[error("the gate has no limiter {0}: write bc-pqp, bc-pqp-paper, pqp, policer or unlimited")]
+    /// A scheme that no gate has.
+    #[error(
+        "the gate has no limiter {0}: write bc-pqp, bc-pqp-paper, pqp, policer, fair-policer, shaper or unlimited"
+    )]
     Scheme(Scheme),
+    /// A fate that the scheme does not know.
+    #[error("a {0} only drops packets beyond the limit: leave out `excess`")]
+    Drops(Scheme),
+    /// A scheme whose rate follows no node.
+    #[error(
+        "a {0} cannot be below a node of the network: choose another scheme, or leave out `parent`"
+    )]
+    Below(Scheme),
     /// A policy that needs more than [`ROOM`].
     #[error(transparent)]
     Room(#[from] ConfigError),
@@ -65,7 +75,8 @@ impl PlanError {
     /// The key of a plan that is wrong.
     pub fn key(&self) -> &'static str {
         match self {
-            Self::Scheme(_) => "scheme",
+            Self::Scheme(_) | Self::Below(_) => "scheme",
+            Self::Drops(_) => "excess",
             Self::Room(error) => error.field().name(),
             Self::Upper(_) => "upper",
             Self::Classes(ClassifyError::Class { .. }) => "default-class",
@@ -75,12 +86,20 @@ impl PlanError {
     }
 }
 
+/// Whether this limiter runs beside the program that decides by maps, and only where packets can wait: on DPDK.
+pub(crate) fn stands_beside(limiter: &LimiterConfig) -> bool {
+    matches!(
+        limiter,
+        LimiterConfig::FairPolicer(_) | LimiterConfig::Shaper(_)
+    )
+}
+
 impl Plan {
-    /// A plan that the kernel's program can enforce. The first rule that matches a packet gives its class. Packets
+    /// A plan that the gate can enforce, those with a FairPolicer or a shaper on DPDK only. The first rule that matches a packet gives its class. Packets
     /// that no rule matches belong to the default class, or else to the last one.
     ///
     /// # Errors
-    /// If the program lacks the limiter or room for it, or a rule or the default class names a class that the
+    /// If the gate lacks the limiter or room for it, or a rule or the default class names a class that the
     /// policy does not have.
     pub fn new(
         limiter: LimiterConfig,
@@ -97,7 +116,10 @@ impl Plan {
                     return Err(PlanError::Upper(upper));
                 }
             }
-            LimiterConfig::Policer(_) | LimiterConfig::Unlimited => {}
+            LimiterConfig::Shaper(config) => config.program().check_room(ROOM)?,
+            LimiterConfig::Policer(_)
+            | LimiterConfig::FairPolicer(_)
+            | LimiterConfig::Unlimited => {}
             other => return Err(PlanError::Scheme(other.scheme())),
         }
         if rules.len() > MAX_RULES {
@@ -118,10 +140,12 @@ impl Plan {
             let classes = program.classes();
             unmatched = classes[default_class.map_or(classes.len() - 1, usize::from)];
         }
-        if let Excess::Mark(dscp) = excess
-            && dscp > 63
-        {
-            return Err(PlanError::CodePoint(dscp));
+        match excess {
+            Excess::Mark(dscp) if dscp > 63 => return Err(PlanError::CodePoint(dscp)),
+            Excess::Mark(_) | Excess::Count if stands_beside(&limiter) => {
+                return Err(PlanError::Drops(limiter.scheme()));
+            }
+            _ => {}
         }
         Ok(Self {
             limiter,
@@ -143,7 +167,7 @@ impl Plan {
         self.node
     }
 
-    /// The limiter: none, a policer or phantom queues.
+    /// The limiter.
     pub fn limiter(&self) -> &LimiterConfig {
         &self.limiter
     }

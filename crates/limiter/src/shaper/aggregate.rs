@@ -6,6 +6,7 @@ use super::pace::Pace;
 use super::pool::Pool;
 use super::schedule::Schedule;
 use super::{Backlog, ShaperConfig};
+use crate::prefetch::prefetch_all;
 use crate::{Nanos, PacketMeta, Program, Rate};
 
 #[derive(Debug)]
@@ -24,10 +25,30 @@ impl Aggregate {
             schedule: Schedule::new(&config.program),
             program: Arc::clone(&config.program),
             queue_bytes: config.queue_bytes.unwrap_or(u64::MAX),
-            queue_packets: config.queue_packets.map_or(u32::MAX, |packets| {
-                u32::try_from(packets).unwrap_or(u32::MAX)
-            }),
+            queue_packets: most_packets(config),
         }
+    }
+
+    /// Goes on with another rate, burst and queues, under the same policy. Queues that hold more than they may keep it.
+    pub(super) fn adopt(&mut self, now: Nanos, config: &ShaperConfig) {
+        self.pace.set_rate(now, config.rate);
+        self.pace.set_burst(config.burst);
+        self.queue_bytes = config.queue_bytes.unwrap_or(u64::MAX);
+        self.queue_packets = most_packets(config);
+    }
+
+    /// Takes the first packet of a queue, and what it was charged, when the shaper itself is given up.
+    pub(super) fn take<P>(&mut self, queue: u16, pool: &mut Pool<P>) -> Option<(P, u32)> {
+        pool.pop(self.schedule.list(self.program.leaf(queue)))
+    }
+
+    pub(super) fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch_all(self);
     }
 
     #[inline]
@@ -89,4 +110,10 @@ impl Aggregate {
     pub(super) fn total(&self) -> Backlog {
         self.schedule.backlog(0)
     }
+}
+
+fn most_packets(config: &ShaperConfig) -> u32 {
+    config.queue_packets.map_or(u32::MAX, |packets| {
+        u32::try_from(packets).unwrap_or(u32::MAX)
+    })
 }

@@ -61,6 +61,63 @@ impl<P> Fleet<P> {
         }
     }
 
+    /// Gives an aggregate another configuration, or adds an aggregate: its number is then that of the shapers. Packets that
+    /// wait go on waiting, under another policy in the queue with the same number, or the last one. Those that find no room are
+    /// `refused`.
+    ///
+    /// # Panics
+    /// If there would be no such aggregate, or 2^32 of them.
+    pub fn put(
+        &mut self,
+        now: Nanos,
+        aggregate: u32,
+        config: &ShaperConfig,
+        mut refused: impl FnMut(P),
+    ) {
+        self.now = now.max(self.now);
+        if aggregate as usize == self.aggregates.len() {
+            assert!(aggregate < u32::MAX - 1, "too many shapers");
+            self.aggregates.push(Aggregate::new(config, self.now));
+            self.wheel.add();
+            return;
+        }
+        let shaper = &mut self.aggregates[aggregate as usize];
+        if shaper.program() == &config.program {
+            shaper.adopt(self.now, config);
+        } else {
+            let mut old = std::mem::replace(shaper, Aggregate::new(config, self.now));
+            let last = shaper.queues() as u16 - 1;
+            for queue in 0..old.queues() as u16 {
+                while let Some((packet, bytes)) = old.take(queue, &mut self.pool) {
+                    let queue = queue.min(last);
+                    let meta = PacketMeta {
+                        bytes,
+                        queue,
+                        ..PacketMeta::default()
+                    };
+                    if let Err(packet) = shaper.offer(self.now, &meta, packet, &mut self.pool) {
+                        refused(packet);
+                    }
+                }
+            }
+        }
+        self.schedule(aggregate);
+    }
+
+    /// An aggregate will be offered a packet soon.
+    ///
+    /// # Panics
+    /// If there is no such aggregate.
+    #[inline]
+    pub fn prefetch(&self, aggregate: u32) {
+        self.aggregates[aggregate as usize].prefetch();
+    }
+
+    /// All packets that wait, in no order, whether or not they are due.
+    pub fn into_packets(self) -> impl Iterator<Item = P> {
+        self.pool.into_packets()
+    }
+
     /// Puts a packet at the end of its queue in an aggregate's shaper.
     ///
     /// # Errors

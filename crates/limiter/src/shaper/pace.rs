@@ -62,6 +62,10 @@ impl Pace {
         (at < Nanos::MAX).then_some(at)
     }
 
+    pub(super) fn set_burst(&mut self, burst: u64) {
+        self.burst = burst;
+    }
+
     pub(super) fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.refill(now, u64::MAX);
         self.meter.set_rate(rate);

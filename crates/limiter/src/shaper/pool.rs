@@ -75,6 +75,11 @@ impl<P> Pool<P> {
         Ok(())
     }
 
+    /// The packets of all lists.
+    pub(super) fn into_packets(self) -> impl Iterator<Item = P> {
+        self.slots.into_iter().filter_map(|slot| slot.packet)
+    }
+
     /// Takes the first packet of a list, and what it was charged.
     pub(super) fn pop(&mut self, list: &mut List) -> Option<(P, u32)> {
         let number = list.head;

@@ -95,12 +95,17 @@ fn errors_say_where_and_what_to_do() {
         (
             "up = \"20mbit\"",
             "burst = \"20kB\"",
-            "11:9: `burst` is a key of scheme policer, and the scheme of this plan is bc-pqp",
+            "11:9: `burst` is a key of scheme policer, fair-policer or shaper, and the scheme of this plan is bc-pqp",
         ),
         (
             "up = \"20mbit\"",
             "scheme = \"policer\"\npolicy = \"queue\"",
-            "12:10: `policy` is a key of scheme bc-pqp or bc-pqp-paper or pqp, and the scheme of this plan is policer",
+            "12:10: `policy` is a key of scheme bc-pqp, bc-pqp-paper, pqp or shaper, and the scheme of this plan is policer",
+        ),
+        (
+            "up = \"20mbit\"",
+            "scheme = \"shaper\"\nexcess = \"count\"",
+            "12:10: a shaper only drops packets beyond the limit: leave out `excess`",
         ),
         (
             "up = \"20mbit\"",

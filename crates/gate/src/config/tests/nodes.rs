@@ -54,6 +54,33 @@ fn nodes_of_libreqos_keep_names_and_parents() {
 }
 
 #[test]
+fn shapers_are_below_no_node() {
+    let text = r#"
+[[interface]]
+name = "wan"
+side = "core"
+[[node]]
+name = "mast"
+rate = "1gbit"
+[plan.held]
+down = "10mbit"
+scheme = "shaper"
+[[subscriber]]
+name = "ann"
+plan = "held"
+vlan = 7
+"#;
+    sound(text);
+    let below = format!("{text}parent = \"mast\"\n");
+    assert_eq!(
+        wrong(&below, &[]),
+        [
+            "gate.toml:15:10: a shaper cannot be below a node of the network: choose another scheme, or leave out `parent`"
+        ]
+    );
+}
+
+#[test]
 fn parents_may_be_named_by_number_and_must_be_there() {
     let header = "Circuit ID,Parent Node,Parent Node ID,Anchor Node ID,IPv4,IPv6,Download Max Mbps,Upload Max Mbps\n";
     let shaped = |line: &str| format!("{header}{line}\n");

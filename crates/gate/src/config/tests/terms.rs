@@ -51,7 +51,7 @@ fn boosts_are_read_for_a_plan_and_for_a_direction() {
         ),
         (
             "scheme = \"bc-pqp-paper\"\nboost = \"1MB\"\n",
-            "11:9: `boost` is a key of scheme bc-pqp or pqp or policer",
+            "11:9: `boost` is a key of scheme bc-pqp, pqp or policer",
         ),
     ] {
         let errors = wrong(&gold(keys), &[]);
