@@ -197,6 +197,16 @@ impl Config {
         doubts
     }
 
+    /// Warnings about plans that the kernel's gate does not have.
+    pub fn only_on_dpdk(&self) -> impl Iterator<Item = String> {
+        self.plans.iter().filter_map(|(name, plan)| {
+            let scheme = plan.alone()?;
+            Some(format!(
+                "plan `{name}` runs on DPDK only (`tidegate gate run --dpdk`), since its scheme is {scheme}"
+            ))
+        })
+    }
+
     /// Tags that XDP may not see.
     fn unseen_tags(&self) -> Vec<String> {
         let tagged = self.subscribers.iter().find(|one| {

@@ -258,7 +258,7 @@ mod tests {
                 limiter: 5,
                 plan,
                 version: plan,
-                flow: n % 4 << 30,
+                flow: (n % 4) << 30,
                 bytes: 2000,
                 queue: (n % 4) as u8,
                 number: 0,

@@ -17,6 +17,7 @@ use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
     Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
+    stands_beside,
 };
 
 impl From<KernelError> for PathError {
@@ -77,6 +78,9 @@ impl DataPath for Kernel {
     }
 
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
+        if stands_beside(plan.limiter()) {
+            return Err(KernelError::Beside(plan.limiter().scheme()).into());
+        }
         Ok(self.put_plan(number, plan)?)
     }
 

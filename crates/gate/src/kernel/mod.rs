@@ -14,7 +14,6 @@ use tidegate_limiter::{Nanos, NetworkNode};
 use crate::binding::{comes_in, port_number};
 use crate::table::{
     Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Settings,
-    stands_beside,
 };
 
 mod attach;
@@ -168,9 +167,6 @@ impl Kernel {
                 number as usize + 1,
                 layout::PLANS,
             ));
-        }
-        if stands_beside(plan.limiter()) {
-            return Err(KernelError::Beside(plan.limiter().scheme()));
         }
         let encoded = self.registry.encode(plan, &self.maps)?;
         self.update("plans", &number.to_ne_bytes(), &encoded)

@@ -140,6 +140,7 @@ fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(config.only_on_dpdk());
     warnings.extend(config.doubts());
     if config.subscribers.is_empty() {
         warnings.push("there are no subscribers: nothing is limited".into());

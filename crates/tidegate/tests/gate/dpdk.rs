@@ -80,6 +80,67 @@ fn mixed_senders_share_fairly_on_dpdk() {
     });
 }
 
+/// The same two devices with two pairs of queues each, and two cores for packets. The kernel spreads the flows of a subscriber over
+/// both, so one of them hands packets to the other.
+const ON_TWO_CORES: [&str; 6] = [
+    "--dpdk",
+    "wan=net_af_packet0,iface=wan,qpairs=2",
+    "--dpdk",
+    "lan=net_af_packet1,iface=lan,qpairs=2",
+    "--eal",
+    "--no-huge -m 768 --lcores 0@0,1@0,2@1 --log-level=error",
+];
+
+/// A shaper, a FairPolicer and phantom queues, one after the other by reload, on two cores: all have the rate, and six flows share
+/// it. If each core had a limiter of its own, it would be twice as much.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn all_schemes_limit_on_two_cores_of_dpdk() {
+    let _alone = alone();
+    let test = "all_schemes_limit_on_two_cores_of_dpdk";
+    if !has_iperf(test) {
+        return;
+    }
+    measured(|| {
+        let site = site(test, &link())?;
+        let hosts = [129, 130, 131, 193, 194, 195];
+        let shared = queue_each("20mbit", &hosts);
+        let shaped = "scheme = \"shaper\"\nqueue = \"50kB\"\ndown =";
+        let policed = "[plan.fair]\ndown = \"20mbit\"\nscheme = \"fair-policer\"\nburst = \"500kB\"\n\
+                       [[subscriber]]\nname = \"alice\"\nplan = \"fair\"\naddresses = \"192.0.2.0/24\"\n";
+        let schemes = [
+            ("shaper", shared.replace("down =", shaped), 0.01),
+            ("fair-policer", policed.to_owned(), 0.3),
+            ("bc-pqp", shared.clone(), 0.1),
+        ];
+        let gate = Gate::new(&site.middle, &format!("{BRIDGE}\n{}", schemes[0].1));
+        let daemon = gate.daemon_with(&ON_TWO_CORES);
+        let bulks: Vec<_> = (hosts.into_iter())
+            .map(|host| Bulk::new(site.client_address(host).unwrap(), "cubic", WHOLE))
+            .collect();
+        let mut found = Findings::default();
+        for (scheme, plan, most_drops) in schemes {
+            gate.write(&format!("{BRIDGE}\n{plan}"));
+            gate.run("reload");
+            let (window, received) = observe(&site, &gate, &bulks);
+            let mut check = |what: &str, value, least, most| {
+                found.within(&format!("{scheme}: {what}"), value, least, most);
+            };
+            check("rate, Mbit/s", window.rate("alice") / 1e6, 19.8, 20.2);
+            check("gate's count", window.agreement(&["alice"]), 0.995, 1.005);
+            check("drops", window.drops("alice"), 0.0, most_drops);
+            let seconds = windows(&received, 0..6);
+            let sums: Vec<f64> = (0..hosts.len())
+                .map(|flow| seconds.iter().map(|second| second[flow]).sum())
+                .collect();
+            check("Jain's index of 10 s", jain(&sums), 0.99, 1.0);
+        }
+        interrupt(daemon, &gate);
+        found.late = site.link.report().unwrap().lateness.p99;
+        Some(found)
+    });
+}
+
 /// What lines feel, beside what the senders' kernel says of its connections.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
