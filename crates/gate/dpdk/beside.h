@@ -13,8 +13,8 @@ struct offered {
 	u32 flow;	// the hash
 	u32 bytes;	// that are charged
 	u8 queue;
-	u8 number;	// in its burst
 	u8 from, direction;	// where it came in, and which direction of a subscriber's packets it was limited as
+	u8 spare;
 };
 
 enum { LEFT = 512 };	// most packets that leave at once
@@ -23,11 +23,14 @@ enum { LEFT = 512 };	// most packets that leave at once
 // leave now, at most `room`, and a 1 for each of the offered ones that is dropped. Returns the number of those that leave.
 typedef u32 (*beside_offer)(void **limiters, u32 most, u64 now, const struct offered *offered, u32 count, struct offered *left,
 			    u32 room, u8 *dropped);
+// Begins anew for a limiter's number. Frees the packets that it holds, and returns their number.
+typedef u32 (*beside_forget)(void *limiters, u32 limiter, void (*free)(struct rte_mbuf *packet));
 // Gives up a core's limiters. Frees the packets that they hold.
 typedef void (*beside_end)(void *limiters, void (*free)(struct rte_mbuf *packet));
 
 static struct {
 	beside_offer offer;
+	beside_forget forget;
 	beside_end end;
 	u32 most;	// packets that a core's limiters may hold
 } beside;
@@ -47,8 +50,6 @@ static __always_inline void follow(struct limiter *s, const struct packet *p, co
 		if (s->shape != plan->shape)
 			start(s, plan, now, 0);
 		s->shape = plan->shape;
-		s->rate = plan->rate;
-		s->size = plan->size;
 		s->control = s->saved = s->boost = 0;
 		s->plan = p->seat.plan;
 		s->version = p->seat.version;
@@ -58,27 +59,37 @@ static __always_inline void follow(struct limiter *s, const struct packet *p, co
 
 // Offers the packets of a burst with these numbers. Writes their verdicts: EXCESS, or HELD if a limiter took the packet. In a
 // `shadow` all pass, and no limiter sees them.
-static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, const u8 *numbers, u32 count, u8 from, bool shadow,
+static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, const u8 *numbers, u32 held, u8 from, bool shadow,
 				int *verdicts)
 {
 	struct offered offered[32];
-	u8 dropped[32] = { 0 };
+	u8 which[32], dropped[32] = { 0 };
 	u64 now = packet_time();
-	for (u32 i = 0; i < count; i++) {
-		const struct packet *p = all + numbers[i];
+	u32 taken = 0;
+	for (u32 i = 0; i < held; i++) {
+		struct packet *p = all + numbers[i];
 		struct limiter *s = limiter_of(p);
+		p->now = now;
 		bpf_spin_lock(&s->lock);
 		follow(s, p, memory.plans + p->plan, now);
-		offered[i] = (struct offered) {
-			packets[numbers[i]], p->seat.limiter, s->plan, s->version, p->flow, p->bytes, FRESH(p->queue), i, from, p->direction,
-		};
+		u32 plan = s->plan, version = s->version;
 		bpf_spin_unlock(&s->lock);
+		// While seats change, an earlier packet of the burst may have brought another plan, with other queues.
+		if (plan != p->plan) {
+			count(RACED, p->packets, p->bytes);
+			verdicts[numbers[i]] = PASS;
+			continue;
+		}
+		which[taken] = numbers[i];
+		offered[taken++] = (struct offered) {
+			packets[numbers[i]], p->seat.limiter, plan, version, p->flow, p->bytes, FRESH(p->queue), from, p->direction, 0,
+		};
 	}
-	if (!shadow)
-		self->left_count += beside.offer(&self->limiters, beside.most, now, offered, count, self->left + self->left_count,
+	if (!shadow && taken)
+		self->left_count += beside.offer(&self->limiters, beside.most, now, offered, taken, self->left + self->left_count,
 						 LEFT - self->left_count, dropped);
-	for (u32 i = 0; i < count; i++) {
-		struct packet *p = all + numbers[i];
+	for (u32 i = 0; i < taken; i++) {
+		struct packet *p = all + which[i];
 		struct limiter *s = limiter_of(p);
 		u32 queue = offered[i].queue;
 		int verdict = shadow ? PASS : dropped[i] ? EXCESS : HELD;
@@ -89,7 +100,7 @@ static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, c
 		bpf_spin_unlock(&s->lock);
 		self->waits += verdict == HELD;
 		p->watched |= verdict == EXCESS ? EXCEEDS : 0;
-		verdicts[numbers[i]] = verdict;
+		verdicts[which[i]] = verdict;
 	}
 }
 

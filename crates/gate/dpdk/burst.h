@@ -97,7 +97,7 @@ static __always_inline bool is_own(struct rte_mbuf *m, const struct packet *p, u
 	m->port = way;
 	if (rte_ring_enqueue(other->handed, m)) {
 		rte_pktmbuf_free(m);
-		self->unsent++;
+		self->unhanded++;
 	}
 	return false;
 }

@@ -12,7 +12,7 @@
 enum {
 	CACHE = 256,	// packet buffers that are kept by a core
 	CHUNK = 64,	// values that are written while the cores wait
-	SPARE = 8192,	// packet buffers that limiters leave to the ports
+	SPARE = 8192,	// packet buffers for each core that limiters leave to its queues of the ports, and to its ring
 };
 enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS, NODES_MAP };
 
@@ -98,16 +98,19 @@ static int make_core(u32 number)
 {
 	char name[RTE_RING_NAMESIZE];
 	struct core *core = cores + number;
+	if (core->handed)
+		return 0;
 	snprintf(name, sizeof(name), "handed%u", number);
 	core->left = rte_zmalloc("left", LEFT * sizeof(*core->left), 64);
 	core->handed = rte_ring_create(name, RING, SOCKET_ID_ANY, RING_F_SC_DEQ);
 	return core->left && core->handed ? 0 : -ENOMEM;
 }
 
-// Makes the memory for plans and limiters. `offer` and `end` are those of beside.h.
-int tidegate_dpdk_create(beside_offer offer, beside_end end)
+// Makes the memory for plans and limiters. The functions are those of beside.h.
+int tidegate_dpdk_create(beside_offer offer, beside_forget forget, beside_end end)
 {
 	beside.offer = offer;
+	beside.forget = forget;
 	beside.end = end;
 	wire.hertz = rte_get_tsc_hz();
 	wire.cycles_at_start = rte_rdtsc();
@@ -168,7 +171,7 @@ static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 b
 		return -rte_errno;
 	wire.is_open = 1;
 	packets = wire.pool->size;
-	beside.most = packets > 2 * SPARE ? (packets - SPARE) / queues : packets / 2;
+	beside.most = packets / queues > SPARE ? packets / queues - SPARE : packets / queues / 2;
 	for (u32 i = 0; i < 2; i++) {
 		u64 spread = i ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
 		int error = open_port(wire.number[i], queues, spread);
@@ -178,14 +181,14 @@ static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 b
 	return 0;
 }
 
-// Opens the ports, with this many packet buffers, and starts a core for each pair of queues. `sleeps`: they sleep when
+// Opens the ports, with this many packet buffers, and more for each further core, and starts a core for each pair of queues. `sleeps`: they sleep when
 // nothing comes. Returns as open_ports, or -ECHILD if there is no core.
 int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 sleeps)
 {
 	u32 workers = rte_lcore_count() - 1;
 	if (!workers || workers > CORES)
 		return -ECHILD;
-	int error = open_ports(names, workers, packets, RTE_MBUF_DEFAULT_DATAROOM);
+	int error = open_ports(names, workers, packets + (workers - 1) * SPARE, RTE_MBUF_DEFAULT_DATAROOM);
 	for (u32 i = 1; !error && i < workers; i++)
 		error = make_core(i);
 	if (error)
@@ -440,6 +443,9 @@ int tidegate_dpdk_forget(u32 number)
 		return core;
 	memset(s, 0, sizeof(*s));
 	memory.owners[number >> PAGE_BITS][number & (PAGE - 1)] = 0;
+	for (u32 i = 0; i < CORES; i++)
+		if (cores[i].limiters)
+			cores[i].waits -= beside.forget(cores[i].limiters, number, rte_pktmbuf_free);
 	struct line *l = line_of(number / 2);
 	if (l)
 		memset(l, 0, sizeof(*l));
@@ -474,12 +480,15 @@ void tidegate_dpdk_tally(u32 reason, u64 *packets, u64 *bytes)
 	}
 }
 
-// Packets that were lost beside the limiters: ports had no room to send them, or none to take them in.
-void tidegate_dpdk_lost(u64 *unsent, u64 *missed)
+// Packets that were lost beside the limiters: ports had no room to send them, or none to take them in, or another core had none.
+void tidegate_dpdk_lost(u64 *unsent, u64 *missed, u64 *unhanded)
 {
-	*unsent = *missed = 0;
-	for (u32 i = 0; i < CORES; i++)
-		*unsent += ((const volatile struct core *)cores)[i].unsent;
+	*unsent = *missed = *unhanded = 0;
+	for (u32 i = 0; i < CORES; i++) {
+		const volatile struct core *core = cores + i;
+		*unsent += core->unsent;
+		*unhanded += core->unhanded;
+	}
 	for (u32 i = 0; wire.is_open && i < 2; i++) {
 		struct rte_eth_stats stats;
 		if (!rte_eth_stats_get(wire.number[i], &stats))
@@ -496,7 +505,7 @@ int tidegate_dpdk_answers(void)
 	return core;
 }
 
-// Decides about a burst of frames as the cores do, at a given time. For tests, while no core runs. Frames are marked in
+// Decides about a burst of frames as the cores do, at a given time. No plan may hold packets. For tests, while no core runs. Frames are marked in
 // place.
 int tidegate_dpdk_try(u64 now, u32 direction, u8 *const *frames, const u32 *lengths, u32 count, int *verdicts)
 {
@@ -513,5 +522,11 @@ int tidegate_dpdk_try(u64 now, u32 direction, u8 *const *frames, const u32 *leng
 	self = cores;
 	self->now = now;
 	decide(packets, count, direction & 1, 1, verdicts);
+	// What a FairPolicer lets pass, since a shaper would keep the frames.
+	for (u32 at = 0; at < self->left_count; at++) {
+		account_left(self->left + at);
+		verdicts[self->left[at].packet - headers] = PASS;
+	}
+	self->left_count = 0;
 	return 0;
 }

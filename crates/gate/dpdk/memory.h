@@ -15,6 +15,7 @@ struct core {
 	u64 now;	// ns, of the present burst
 	struct tally tallies[REASONS];
 	u64 unsent;	// packets that a port had no room for
+	u64 unhanded;	// and that another core had none for
 	u64 bursts;
 	u32 is_running, is_paused, ends;
 	struct rte_ring *handed;	// packets that other cores took in, whose limiters this core has

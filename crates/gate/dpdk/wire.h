@@ -125,17 +125,18 @@ static __always_inline u32 pass(struct core *core, u32 from)
 // Takes packets that other cores handed over. Those of a flow came by the same core, so they are in order.
 static u32 take_over(struct core *core)
 {
-	struct rte_mbuf *packets[BURST];
-	u32 count = rte_ring_dequeue_burst(core->handed, (void **)packets, BURST, 0);
+	struct rte_mbuf *packets[BURST], *ways[4][BURST];
+	u32 counts[4] = { 0 }, count = rte_ring_dequeue_burst(core->handed, (void **)packets, BURST, 0);
 	if (!count)
 		return 0;
 	core->now = ns_of_cycles();
-	for (u32 from = 0, to; from < count; from = to) {
-		u16 way = packets[from]->port;
-		for (to = from + 1; to < count && packets[to]->port == way;)
-			to++;
-		forward(core, way >> 1, way & 1, packets + from, to - from);
+	for (u32 i = 0; i < count; i++) {
+		u32 way = packets[i]->port & 3;
+		ways[way][counts[way]++] = packets[i];
 	}
+	for (u32 way = 0; way < 4; way++)
+		if (counts[way])
+			forward(core, way >> 1, way & 1, ways[way], counts[way]);
 	return count;
 }
 

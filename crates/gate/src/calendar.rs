@@ -174,6 +174,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The names of all plans that may take the place of this one.
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &str> {
+        let slots = self.schedule.iter().map(|slot| slot.plan.as_str());
+        slots.chain(self.quota.iter().map(|quota| quota.plan.as_str()))
+    }
+
     /// The plan in place of this one, at this time and with this volume of the month in bytes.
     pub fn turn(&self, at: &Moment, volume: PerDirection<u64>) -> Option<Turn> {
         let spent = |quota: &&Quota| quota.counted(volume) >= quota.bytes;

@@ -377,8 +377,9 @@ impl DataPath for Dpdk {
     fn unknown(&self) -> Result<Others, PathError> {
         let strangers = layout::strangers(|reason| Ok::<_, PathError>(sys::tally(reason)))?;
         let named = strangers.into_iter().map(|one| (one.reason, one.packets));
-        let (unsent, missed) = sys::lost();
-        let lost = [("port_full", unsent), ("port_missed", missed)];
+        let lost = ["port_full", "port_missed", "core_full"]
+            .into_iter()
+            .zip(sys::lost());
         Ok(named.chain(lost).collect())
     }
 

@@ -102,6 +102,7 @@ impl<D: DataPath> Gate<D> {
             return Err(GateError::Fixed { key: "state" });
         }
         let (next, mut report) = change::next(&self.state, config)?;
+        Self::has_schemes(config)?;
         let attached = self.path.attachments();
         for attachment in &next.attachments {
             if !self.state.attachments.contains(attachment) {

@@ -8,7 +8,7 @@ use tidegate_limiter::{
     ConfigError, FairPolicerConfig, LimiterConfig, PolicerConfig, Program, Rate, Rule,
 };
 
-use crate::table::{Direction, Excess, Plan, PlanError, stands_beside};
+use crate::table::{BESIDE, Direction, Excess, Plan, PlanError};
 
 mod boost;
 mod rule;
@@ -165,7 +165,7 @@ impl Limits {
     /// # Errors
     /// If the limiter cannot be below one.
     pub fn below(self, node: Option<Arc<str>>) -> Result<Self, PlanError> {
-        match node.is_some() && stands_beside(&self.limiter) {
+        match node.is_some() && BESIDE.contains(&self.limiter.scheme()) {
             true => Err(PlanError::Below(self.limiter.scheme())),
             false => Ok(Self { node, ..self }),
         }

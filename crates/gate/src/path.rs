@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use tidegate_limiter::{Nanos, NetworkNode};
+use tidegate_limiter::{Nanos, NetworkNode, Scheme};
 
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
@@ -78,6 +78,11 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If the interface does not exist or does not support the hook.
     fn check(attachment: &Attachment) -> Result<(), PathError>;
+
+    /// Whether it has limiters of this scheme.
+    fn has(_scheme: Scheme) -> bool {
+        true
+    }
 
     /// Changes the settings for all packets.
     ///

@@ -11,7 +11,7 @@ use tidegate_limiter::{HashKey, Prefix, Share};
 
 mod plan;
 
-pub(crate) use plan::stands_beside;
+pub(crate) use plan::BESIDE;
 pub use plan::{Excess, MAX_RULES, MAX_UPPER, Plan, PlanError, ROOM};
 
 /// A direction of a subscriber's traffic.

@@ -137,6 +137,12 @@ impl TokenBucket {
         self.tokens = self.tokens.min(config.burst);
     }
 
+    /// Another depth, with the tokens that it has room for.
+    pub(crate) fn set_burst(&mut self, burst: u64) {
+        self.burst = burst;
+        self.tokens = self.tokens.min(burst);
+    }
+
     /// Another rate from now on.
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.refill(now);

@@ -156,19 +156,57 @@ impl FairPolicer {
     fn give_back(&mut self, now: Nanos) {
         let bytes = self.given.advance(now).saturating_add(self.below_quantum);
         self.below_quantum = bytes % QUANTUM;
-        for _ in 0..bytes / QUANTUM {
-            let Some(flow) = self.active.pop_front() else {
+        let mut turns = bytes / QUANTUM;
+        if let Counters::Exact(_) = self.occupied {
+            turns -= self.whole_rounds(turns);
+        }
+        for _ in 0..turns {
+            if !self.give_quantum() {
                 break;
-            };
-            let occupied = self.occupied.of(flow);
-            self.occupied.subtract(flow, occupied.min(QUANTUM));
-            if occupied > QUANTUM {
-                self.active.push_back(flow);
             }
         }
         if self.active.is_empty() {
             self.below_quantum = 0;
             self.given.forget();
+        }
+    }
+
+    /// Gives a quantum back to the flow whose turn it is. Returns whether there is one.
+    #[inline]
+    fn give_quantum(&mut self) -> bool {
+        let Some(flow) = self.active.pop_front() else {
+            return false;
+        };
+        let occupied = self.occupied.of(flow);
+        self.occupied.subtract(flow, occupied.min(QUANTUM));
+        if occupied > QUANTUM {
+            self.active.push_back(flow);
+        }
+        true
+    }
+
+    /// Makes whole rounds of turns at once, as long as no flow has its last turn in them: after a rest there may be millions of turns,
+    /// but only a few rounds for each flow. Returns the number of turns. The rest are fewer than rounds that this could make.
+    fn whole_rounds(&mut self, turns: u64) -> u64 {
+        let mut made = 0;
+        loop {
+            let flows = self.active.len() as u64;
+            if flows == 0 || (turns - made) / flows < 8 {
+                return made;
+            }
+            let least = self.active.iter().map(|&flow| self.occupied.of(flow));
+            let ends = least.min().unwrap_or(0).saturating_sub(1) / QUANTUM;
+            // One more round is made below.
+            let rounds = ends.min((turns - made) / flows - 1);
+            for at in 0..self.active.len() {
+                self.occupied.subtract(self.active[at], rounds * QUANTUM);
+            }
+            made += rounds * flows;
+            // The next round ends the least flow.
+            for _ in 0..flows {
+                self.give_quantum();
+            }
+            made += flows;
         }
     }
 
@@ -185,6 +223,13 @@ impl FairPolicer {
     /// Tokens that are missing from the bucket at a time, before a packet that may come then.
     pub(crate) fn missing(&self, now: Nanos) -> u64 {
         self.bucket.clone().missing(now)
+    }
+
+    /// Another rate and bucket from now on, with the tokens that there are, as far as the bucket has room for them, and for the
+    /// same number of flows.
+    pub fn adopt(&mut self, now: Nanos, config: &FairPolicerConfig) {
+        self.set_rate(now, config.rate);
+        self.bucket.set_burst(config.burst);
     }
 
     /// Another rate from now on.

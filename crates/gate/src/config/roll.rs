@@ -154,7 +154,7 @@ impl<'a> Roll<'a> {
             },
             None => None,
         };
-        let alone = plan.and_then(|plan| self.plans[plan].1.alone());
+        let alone = plan.and_then(|plan| self.alone(plan));
         if let Some(scheme) = alone.filter(|_| parent.is_some()) {
             let message = PlanError::Below(scheme).to_string();
             self.sink.wrong(draft.parent_place, message);
@@ -298,6 +298,15 @@ impl<'a> Roll<'a> {
             ),
         };
         self.sink.wrong(place, message);
+    }
+
+    /// The scheme that cannot be below a node, of a plan or of one that takes its place at times.
+    fn alone(&self, plan: usize) -> Option<Scheme> {
+        let template = &self.plans[plan].1;
+        let is_other = |name: &str| template.terms.plans().any(|other| other == name);
+        let found = self.plans.iter().filter(|(name, _)| is_other(name));
+        let mut all = std::iter::once(template).chain(found.map(|(_, other)| other));
+        all.find_map(PlanTemplate::alone)
     }
 
     fn limits(&mut self, key: Terms) -> Result<Arc<Limits>, String> {

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_limiter::{
-    Decision, FairPolicer, FairPolicerConfig, Fleet, FleetSettings, LimiterConfig, Nanos,
-    PacketMeta, prefetch_all,
+    Decision, FairPolicer, Fleet, FleetSettings, LimiterConfig, Nanos, PacketMeta, prefetch_all,
 };
 
 /// A packet on its way through such a limiter, as `struct offered` in `dpdk/beside.h`.
@@ -27,12 +26,11 @@ pub(super) struct Offered {
     pub bytes: u32,
     /// Its queue.
     pub queue: u8,
-    /// Its number in the burst.
-    pub number: u8,
     /// The port where it came in.
     pub from: u8,
     /// The direction that it is limited in.
     pub direction: u8,
+    pub spare: u8,
 }
 
 /// The plans with such limiters, by number. A core looks one up when a limiter comes under it.
@@ -75,7 +73,7 @@ const GRANULARITY: Nanos = 10_000;
 pub(super) struct Limiters {
     /// By the limiter's number.
     all: Vec<One>,
-    policers: Vec<(FairPolicerConfig, FairPolicer)>,
+    policers: Vec<FairPolicer>,
     shapers: Fleet<Offered>,
     /// The number of shapers.
     count: u32,
@@ -92,6 +90,20 @@ struct One {
     /// Its number among the policers and the shapers. It keeps both under other plans: packets may wait there.
     policer: u32,
     shaper: u32,
+    /// The number of the last queue under a shaper.
+    last_queue: u8,
+}
+
+impl One {
+    /// Before the first packet.
+    const FRESH: Self = Self {
+        plan: 0,
+        version: 0,
+        kind: Kind::None,
+        policer: NONE,
+        shaper: NONE,
+        last_queue: 0,
+    };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -117,8 +129,8 @@ impl Limiters {
         }
     }
 
-    /// Takes packets. `leave` returns whether there is room for a packet to be sent; `dropped` gets a 1 in place of each packet's
-    /// number that is dropped.
+    /// Takes packets. `leave` returns whether there is room for a packet to be sent; `dropped` gets a 1 in the place of each packet
+    /// that is dropped.
     pub(super) fn offer(
         &mut self,
         now: Nanos,
@@ -151,30 +163,29 @@ impl Limiters {
                 Kind::Shaper => self.shapers.prefetch(limiter.shaper),
             }
         }
-        for one in offered {
+        for (one, dropped) in offered.iter().zip(dropped) {
             let known = self.all.get(one.limiter as usize);
             if known.is_none_or(|known| (known.plan, known.version) != (one.plan, one.version)) {
-                // What finds no room under a new plan is sent: only packets of this burst can be dropped.
-                self.follow(now, one, &mut go);
+                self.follow(now, one);
             }
             let limiter = self.all[one.limiter as usize];
             let meta = PacketMeta {
                 bytes: one.bytes,
                 flow: one.flow,
-                queue: one.queue.into(),
+                // No packet may stop the gate, also if its queue was chosen under another plan.
+                queue: one.queue.min(limiter.last_queue).into(),
                 ..PacketMeta::default()
             };
-            let drop = &mut dropped[usize::from(one.number)];
             match limiter.kind {
                 Kind::None => go(*one),
                 Kind::Shaper => {
                     let taken = self.shapers.offer(now, limiter.shaper, &meta, *one);
-                    *drop = u8::from(taken.is_err());
+                    *dropped = u8::from(taken.is_err());
                 }
                 Kind::Policer => {
-                    let (_, policer) = &mut self.policers[limiter.policer as usize];
+                    let policer = &mut self.policers[limiter.policer as usize];
                     match policer.offer(now, &meta) {
-                        Decision::Drop => *drop = 1,
+                        Decision::Drop => *dropped = 1,
                         _ => go(*one),
                     }
                 }
@@ -185,32 +196,21 @@ impl Limiters {
     }
 
     /// Puts a limiter under the plan of a packet.
-    fn follow(&mut self, now: Nanos, packet: &Offered, refused: impl FnMut(Offered)) {
+    fn follow(&mut self, now: Nanos, packet: &Offered) {
         let place = packet.limiter as usize;
-        let fresh = One {
-            plan: 0,
-            version: 0,
-            kind: Kind::None,
-            policer: NONE,
-            shaper: NONE,
-        };
-        self.all.resize(self.all.len().max(place + 1), fresh);
+        self.all.resize(self.all.len().max(place + 1), One::FRESH);
         let one = &mut self.all[place];
         (one.plan, one.version) = (packet.plan, packet.version);
         match plans().get(&packet.plan) {
             Some(LimiterConfig::FairPolicer(config)) => {
+                let goes_on = matches!(one.kind, Kind::Policer);
                 one.kind = Kind::Policer;
                 match self.policers.get_mut(one.policer as usize) {
-                    // If only the rate differs, it goes on with what the bucket has.
-                    Some((old, policer)) if old.burst() == config.burst() => {
-                        policer.set_rate(now, config.rate());
-                        *old = config.clone();
-                    }
-                    Some(other) => *other = (config.clone(), FairPolicer::new(config, now)),
+                    Some(policer) if goes_on => policer.adopt(now, config),
+                    Some(policer) => *policer = FairPolicer::new(config, now),
                     None => {
                         one.policer = self.policers.len() as u32;
-                        let policer = FairPolicer::new(config, now);
-                        self.policers.push((config.clone(), policer));
+                        self.policers.push(FairPolicer::new(config, now));
                     }
                 }
             }
@@ -220,11 +220,33 @@ impl Limiters {
                     one.shaper = self.count;
                     self.count += 1;
                 }
-                self.shapers.put(now, one.shaper, config, refused);
+                one.last_queue = config.program().queues() as u8 - 1;
+                self.shapers.put(now, one.shaper, config);
             }
             // Plans are noted before they are stored.
             _ => one.kind = Kind::None,
         }
+    }
+
+    /// Begins anew for a limiter's number, whose packets are `taken` out.
+    pub(super) fn forget(&mut self, limiter: u32, mut taken: impl FnMut(Offered)) {
+        let Some(one) = self.all.get_mut(limiter as usize) else {
+            return;
+        };
+        let (policer, shaper) = (one.policer, one.shaper);
+        *one = One {
+            policer,
+            shaper,
+            ..One::FRESH
+        };
+        if shaper != NONE {
+            self.shapers.empty(shaper, &mut taken);
+        }
+        let others = |one: &Offered| one.limiter != limiter;
+        let late = std::mem::take(&mut self.late).into_iter();
+        let (stay, go): (VecDeque<_>, VecDeque<_>) = late.partition(others);
+        self.late = stay;
+        go.into_iter().for_each(taken);
     }
 
     /// All packets that are held.
@@ -237,7 +259,7 @@ impl Limiters {
 mod tests {
     use std::sync::Arc;
 
-    use tidegate_limiter::{PolicyTree, Program, Rate, Shaper, ShaperConfig};
+    use tidegate_limiter::{FairPolicerConfig, PolicyTree, Program, Rate, Shaper, ShaperConfig};
 
     use super::*;
 
@@ -261,9 +283,9 @@ mod tests {
                 flow: (n % 4) << 30,
                 bytes: 2000,
                 queue: (n % 4) as u8,
-                number: 0,
                 from: 0,
                 direction: 0,
+                spare: 0,
             };
             (u64::from(n) * 1_000_000, one)
         })
@@ -339,7 +361,11 @@ mod tests {
                 has_room
             });
         }
-        let late = all.into_packets().map(|one| (0, one.packet));
+        // Of another limiter, nothing is forgotten.
+        all.forget(4, |_| panic!("it has no packets"));
+        let mut late = Vec::new();
+        all.forget(5, |one| late.push((0, one.packet)));
+        assert_eq!(all.into_packets().count(), 0);
         let rest: Vec<_> = left.drain(expected.len()..).chain(late).collect();
         assert_eq!(rest.len(), waits + 1);
         let mut all: Vec<_> = rest

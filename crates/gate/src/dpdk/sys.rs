@@ -23,12 +23,13 @@ type Offer = unsafe extern "C" fn(
     u32,
     *mut u8,
 ) -> u32;
+type Forget = unsafe extern "C" fn(*mut c_void, u32, unsafe extern "C" fn(usize)) -> u32;
 type End = unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(usize));
 
 unsafe extern "C" {
     fn tidegate_dpdk_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
     fn tidegate_dpdk_error(number: c_int) -> *const c_char;
-    fn tidegate_dpdk_create(offer: Offer, end: End) -> c_int;
+    fn tidegate_dpdk_create(offer: Offer, forget: Forget, end: End) -> c_int;
     fn tidegate_dpdk_start(names: *const *const c_char, packets: u32, sleeps: u32) -> c_int;
     fn tidegate_dpdk_limit(first: u32, second: u32) -> c_int;
     fn tidegate_dpdk_close();
@@ -67,7 +68,7 @@ unsafe extern "C" {
         count: *mut u32,
     ) -> c_int;
     fn tidegate_dpdk_tally(reason: u32, packets: *mut u64, bytes: *mut u64);
-    fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64);
+    fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64, unhanded: *mut u64);
     fn tidegate_dpdk_answers() -> c_int;
     fn tidegate_dpdk_hertz() -> u64;
     fn tidegate_dpdk_open(names: *const *const c_char, packets: u32) -> c_int;
@@ -128,7 +129,7 @@ pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
 /// Makes the memory for plans and limiters.
 pub(super) fn create() -> Result<(), DpdkError> {
     // SAFETY: DPDK was started, the caller owns the data path, and both functions do what `dpdk/beside.h` says.
-    let made = unsafe { tidegate_dpdk_create(offer, end) };
+    let made = unsafe { tidegate_dpdk_create(offer, begin_anew, end) };
     checked("making memory for plans and seats", made)
 }
 
@@ -376,12 +377,12 @@ pub(super) fn tally(reason: u32) -> (u64, u64) {
     (packets, bytes)
 }
 
-/// Packets that could not be sent, and that could not be taken in.
-pub(super) fn lost() -> (u64, u64) {
-    let (mut unsent, mut missed) = (0, 0);
-    // SAFETY: both live through the call.
-    unsafe { tidegate_dpdk_lost(&mut unsent, &mut missed) };
-    (unsent, missed)
+/// Packets that could not be sent, that could not be taken in, and that could not be handed to another core.
+pub(super) fn lost() -> [u64; 3] {
+    let (mut unsent, mut missed, mut unhanded) = (0, 0, 0);
+    // SAFETY: all live through the call.
+    unsafe { tidegate_dpdk_lost(&mut unsent, &mut missed, &mut unhanded) };
+    [unsent, missed, unhanded]
 }
 
 /// The packets of a measurement, as `struct load` in `dpdk/measure.h`.
@@ -449,6 +450,23 @@ unsafe extern "C" fn offer(
         });
         gone
     }
+}
+
+/// Begins anew for a limiter's number, while the core waits. Calls `free` for each packet that it held, and returns their number.
+unsafe extern "C" fn begin_anew(
+    limiters: *mut c_void,
+    limiter: u32,
+    free: unsafe extern "C" fn(usize),
+) -> u32 {
+    let mut freed = 0;
+    // SAFETY: the limiters were made by `offer`, and their core waits. They hold packets of DPDK.
+    unsafe {
+        (*limiters.cast::<Limiters>()).forget(limiter, |one| {
+            free(one.packet);
+            freed += 1;
+        });
+    }
+    freed
 }
 
 /// Gives up the limiters of a core. Calls `free` for each packet that they held.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tidegate_limiter::{
-    HashKey, LimiterConfig, PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
+    Decision, FairPolicer, FairPolicerConfig, HashKey, LimiterConfig, PacketMeta,
+    PhantomQueuesConfig, PolicerConfig, PolicyTree, Rate,
 };
 
 use super::*;
@@ -154,6 +155,69 @@ fn what_is_saved_is_that_of_now() {
     let ago = path.now() - 60_000_000_000;
     assert_eq!(decide(ago, &mut [frame(to)]), [PASS]);
     assert_eq!(path.read(0).unwrap().saved, Some(50_000));
+}
+
+/// A FairPolicer decides as that of the limiter crate, and the counters are those of its decisions. While seats change, one address of
+/// a subscriber may be under another plan than the other.
+#[test]
+fn fair_policers_decide_beside_the_c_code() {
+    let mut alone = alone(&settings(Unknown::Drop));
+    let path = &mut alone.path;
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let config = FairPolicerConfig::new(rate, 3_000).unwrap();
+    for (number, config) in [
+        (1, config.clone()),
+        (2, FairPolicerConfig::new(rate, 150).unwrap()),
+    ] {
+        let plan = Plan::new(config.into(), Vec::new(), None, Excess::Drop).unwrap();
+        path.put_plan(number, &plan).unwrap();
+    }
+    path.reserve(1).unwrap();
+    let seat = |plan| Seat {
+        limiter: 0,
+        plan,
+        version: plan,
+        ..Seat::default()
+    };
+    let (one, other) = (10 << 24, (10 << 24) + 1);
+    let at = |address, plan| (matched(address), PerDirection::new(|_| seat(plan)));
+    path.seat(&[at(one, 1), at(other, 1)]).unwrap();
+    // 100 packets of two flows, at twice the rate.
+    let mut expected = FairPolicer::new(&config, 0);
+    let mut passed = 0;
+    for burst in 0..10u64 {
+        let mut frames: Vec<_> = (0..10).map(|n| frame([one, other][n % 2])).collect();
+        let verdicts = decide(1 + burst * 500_000, &mut frames);
+        for (n, verdict) in verdicts.into_iter().enumerate() {
+            let packet = PacketMeta {
+                bytes: 100,
+                flow: n as u32 % 2,
+                ..PacketMeta::default()
+            };
+            let fate = expected.offer(1 + burst * 500_000, &packet);
+            assert_eq!(verdict == PASS, fate != Decision::Drop, "{burst}: {n}");
+            passed += u64::from(verdict == PASS);
+        }
+    }
+    let state = path.read(0).unwrap();
+    let counters = state.counters;
+    assert_eq!(
+        (counters.passed_packets, counters.excess_bytes),
+        (passed, 100 * (100 - passed))
+    );
+    assert!((60..100).contains(&passed), "{passed}");
+    // The second plan would drop the second packet, which is still under the first one: it passes uncounted.
+    path.seat(&[at(one, 2)]).unwrap();
+    let later = 10_000_000_000;
+    let mut frames = [frame(one), frame(other)];
+    assert_eq!(decide(later, &mut frames), [PASS, PASS]);
+    let raced = path.unknown().unwrap();
+    let raced = raced.iter().find(|(name, _)| *name == "raced");
+    assert_eq!(raced.unwrap().1, 1);
+    // With a new limiter, the first packet finds a full bucket again, and the plan decides about both.
+    path.seat(&[at(other, 2)]).unwrap();
+    path.forget(0).unwrap();
+    assert_eq!(decide(later, &mut frames), [PASS, EXCESS]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_limiter::Scheme;
+
 use crate::change::ChangeError;
 use crate::config::{Config, ConfigErrors};
 use crate::path::PathError;
@@ -15,6 +17,16 @@ pub enum GateError {
     NotUp {
         /// The folder of its pins.
         pins: PathBuf,
+    },
+    /// A plan whose scheme runs elsewhere only.
+    #[error(
+        "plan `{plan}` has the scheme {scheme}, which the kernel's gate does not have: run the gate on DPDK (`tidegate gate run --dpdk`), or choose another scheme"
+    )]
+    Scheme {
+        /// The plan's name.
+        plan: String,
+        /// Its scheme.
+        scheme: Scheme,
     },
     /// A gate is up already.
     #[error("a gate is up at {} already: change it with `tidegate gate reload{}`, or remove it with `tidegate gate down{}`", pins.display(), named(state.as_deref(), None), named(state.as_deref(), Some(pins)))]

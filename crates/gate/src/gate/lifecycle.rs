@@ -56,6 +56,7 @@ impl<D: DataPath> Gate<D> {
         next.network = D::network();
         // There was nothing that they could differ from.
         (report.settings, report.nodes) = (false, false);
+        Self::has_schemes(config)?;
         for attachment in &next.attachments {
             D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
         }
@@ -96,6 +97,17 @@ impl<D: DataPath> Gate<D> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether the data path has what all plans need: also one that nobody has now may be in force later.
+    pub(super) fn has_schemes(config: &Config) -> Result<(), GateError> {
+        let lacks = config.plans.iter().find_map(|(name, plan)| {
+            let scheme = plan.alone().filter(|scheme| !D::has(*scheme))?;
+            Some((name.clone(), scheme))
+        });
+        lacks.map_or(Ok(()), |(plan, scheme)| {
+            Err(GateError::Scheme { plan, scheme })
+        })
     }
 
     /// Takes over a gate that is up, from a process that ended or was killed.

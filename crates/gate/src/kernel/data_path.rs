@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::net::if_::if_nametoindex;
-use tidegate_limiter::{Nanos, NetworkNode};
+use tidegate_limiter::{Nanos, NetworkNode, Scheme};
 
 use super::load::{is_bpf, is_hidden};
 use super::{Kernel, KernelError, sys};
@@ -16,8 +16,8 @@ use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError};
 use crate::table::{
-    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
-    stands_beside,
+    Attachment, BESIDE, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
+    Settings,
 };
 
 impl From<KernelError> for PathError {
@@ -77,8 +77,12 @@ impl DataPath for Kernel {
         Ok(self.make_room(plans, kept)?)
     }
 
+    fn has(scheme: Scheme) -> bool {
+        !BESIDE.contains(&scheme)
+    }
+
     fn put_plan(&mut self, number: u32, plan: &Plan) -> Result<(), PathError> {
-        if stands_beside(plan.limiter()) {
+        if BESIDE.contains(&plan.limiter().scheme()) {
             return Err(KernelError::Beside(plan.limiter().scheme()).into());
         }
         Ok(self.put_plan(number, plan)?)

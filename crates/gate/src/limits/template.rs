@@ -9,7 +9,7 @@ use tidegate_limiter::{
 };
 
 use crate::calendar::Terms;
-use crate::table::{Direction, PlanError};
+use crate::table::{BESIDE, Direction, PlanError};
 
 use super::{Boost, FlowRule, Limits, LimitsError, fair_policer, is_true, yes};
 /// Bytes of the kernel's largest super-packet, except with IPv6 BIG TCP. A queue must have room for
@@ -19,6 +19,8 @@ const SUPER: u64 = 65_536;
 const PACKET: u32 = 1500;
 /// Bytes of a full Ethernet frame with two tags. What is smaller drops every full packet.
 const FRAME: u64 = 1522;
+/// Bytes of ten packets, as a window begins with (RFC 6928).
+const TEN_PACKETS: u64 = 10 * FRAME;
 /// No queue needs more than a terabyte.
 const MOST: u64 = 1 << 40;
 
@@ -86,9 +88,6 @@ impl Template {
         Scheme::Unlimited,
     ];
 
-    /// Schemes that run on DPDK only, and not below a node of the network.
-    pub(crate) const ALONE: [Scheme; 2] = [Scheme::FairPolicer, Scheme::Shaper];
-
     /// The longest round-trip time that can be served well: a minute.
     pub const MAX_RTT: Nanos = 60_000_000_000;
 
@@ -143,7 +142,7 @@ impl Template {
     /// A size that drops the kernel's super-packets of 64 kB, and the least that `auto` would choose.
     pub(crate) fn small(&self) -> Option<(&'static str, u64, u64)> {
         // DPDK knows no such packets.
-        let whole = |_: &_| !Self::ALONE.contains(&self.scheme);
+        let whole = |_: &_| !BESIDE.contains(&self.scheme);
         self.sizes()
             .filter(whole)
             .find(|&(_, size, least)| size < least)
@@ -182,9 +181,13 @@ impl Template {
             Scheme::Policer => {
                 PolicerConfig::new(rate, self.burst.unwrap_or(bucket()) + boost)?.into()
             }
-            Scheme::FairPolicer => fair_policer(rate, self.burst.unwrap_or(bucket()))?.into(),
+            Scheme::FairPolicer => {
+                let needed = sizing::correct_rate(rate, path).clamp(2 * SUPER, MOST);
+                fair_policer(rate, self.burst.unwrap_or(needed))?.into()
+            }
             Scheme::Shaper => {
-                let queue = self.queue.unwrap_or(bucket());
+                let needed = sizing::bdp(rate, self.rtt).clamp(TEN_PACKETS, MOST);
+                let queue = self.queue.unwrap_or(needed);
                 ShaperConfig::new(Arc::new(Program::new(&self.policy)), rate)?
                     .with_queue_bytes(queue)?
                     .with_burst(self.burst.unwrap_or(0))
@@ -209,12 +212,10 @@ pub struct PlanTemplate {
 }
 
 impl PlanTemplate {
-    /// The scheme of a direction that cannot be below a node of the network, if there is one.
+    /// The scheme of a direction that runs on DPDK only, and not below a node of the network, if there is one.
     pub(crate) fn alone(&self) -> Option<Scheme> {
         let schemes = [self.down.scheme, self.up.scheme];
-        schemes
-            .into_iter()
-            .find(|scheme| Template::ALONE.contains(scheme))
+        schemes.into_iter().find(|scheme| BESIDE.contains(scheme))
     }
 
     /// One direction.

@@ -86,13 +86,9 @@ impl PlanError {
     }
 }
 
-/// Whether this limiter runs beside the program that decides by maps, and only where packets can wait: on DPDK.
-pub(crate) fn stands_beside(limiter: &LimiterConfig) -> bool {
-    matches!(
-        limiter,
-        LimiterConfig::FairPolicer(_) | LimiterConfig::Shaper(_)
-    )
-}
+/// Schemes that run beside the program that decides by maps, and only where packets can wait: on DPDK. They only drop, and cannot be
+/// below a node of the network.
+pub(crate) const BESIDE: [Scheme; 2] = [Scheme::FairPolicer, Scheme::Shaper];
 
 impl Plan {
     /// A plan that the gate can enforce, those with a FairPolicer or a shaper on DPDK only. The first rule that matches a packet gives its class. Packets
@@ -142,7 +138,7 @@ impl Plan {
         }
         match excess {
             Excess::Mark(dscp) if dscp > 63 => return Err(PlanError::CodePoint(dscp)),
-            Excess::Mark(_) | Excess::Count if stands_beside(&limiter) => {
+            Excess::Mark(_) | Excess::Count if BESIDE.contains(&limiter.scheme()) => {
                 return Err(PlanError::Drops(limiter.scheme()));
             }
             _ => {}

@@ -37,7 +37,33 @@ impl Aggregate {
         self.queue_packets = most_packets(config);
     }
 
-    /// Takes the first packet of a queue, and what it was charged, when the shaper itself is given up.
+    /// Goes on under another policy with the packets that wait.
+    pub(super) fn rearrange<P>(&mut self, now: Nanos, config: &ShaperConfig, pool: &mut Pool<P>) {
+        let mut old = std::mem::replace(self, Self::new(config, now));
+        let (bytes, packets) = (self.queue_bytes, self.queue_packets);
+        (self.queue_bytes, self.queue_packets) = (u64::MAX, u32::MAX);
+        let last = self.queues() as u16 - 1;
+        for queue in 0..old.queues() as u16 {
+            while let Some((packet, bytes)) = old.take(queue, pool) {
+                let queue = queue.min(last);
+                let meta = PacketMeta {
+                    bytes,
+                    queue,
+                    ..PacketMeta::default()
+                };
+                // A slot was freed just before.
+                let _ = self.offer(now, &meta, packet, pool);
+            }
+        }
+        (self.queue_bytes, self.queue_packets) = (bytes, packets);
+    }
+
+    /// Forgets what was in the queues, after all was taken.
+    pub(super) fn forget(&mut self) {
+        self.schedule = Schedule::new(&self.program);
+    }
+
+    /// Takes the first packet of a queue, and what it was charged. The schedule does not know of it.
     pub(super) fn take<P>(&mut self, queue: u16, pool: &mut Pool<P>) -> Option<(P, u32)> {
         pool.pop(self.schedule.list(self.program.leaf(queue)))
     }

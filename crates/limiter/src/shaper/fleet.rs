@@ -62,18 +62,12 @@ impl<P> Fleet<P> {
     }
 
     /// Gives an aggregate another configuration, or adds an aggregate: its number is then that of the shapers. Packets that
-    /// wait go on waiting, under another policy in the queue with the same number, or the last one. Those that find no room are
-    /// `refused`.
+    /// wait go on waiting, also where queues hold more than they may now; under another policy in the queue with the same
+    /// number, or the last one.
     ///
     /// # Panics
     /// If there would be no such aggregate, or 2^32 of them.
-    pub fn put(
-        &mut self,
-        now: Nanos,
-        aggregate: u32,
-        config: &ShaperConfig,
-        mut refused: impl FnMut(P),
-    ) {
+    pub fn put(&mut self, now: Nanos, aggregate: u32, config: &ShaperConfig) {
         self.now = now.max(self.now);
         if aggregate as usize == self.aggregates.len() {
             assert!(aggregate < u32::MAX - 1, "too many shapers");
@@ -85,23 +79,24 @@ impl<P> Fleet<P> {
         if shaper.program() == &config.program {
             shaper.adopt(self.now, config);
         } else {
-            let mut old = std::mem::replace(shaper, Aggregate::new(config, self.now));
-            let last = shaper.queues() as u16 - 1;
-            for queue in 0..old.queues() as u16 {
-                while let Some((packet, bytes)) = old.take(queue, &mut self.pool) {
-                    let queue = queue.min(last);
-                    let meta = PacketMeta {
-                        bytes,
-                        queue,
-                        ..PacketMeta::default()
-                    };
-                    if let Err(packet) = shaper.offer(self.now, &meta, packet, &mut self.pool) {
-                        refused(packet);
-                    }
-                }
-            }
+            shaper.rearrange(self.now, config, &mut self.pool);
         }
         self.schedule(aggregate);
+    }
+
+    /// Takes out all packets that wait in an aggregate, whether or not they are due.
+    ///
+    /// # Panics
+    /// If there is no such aggregate.
+    pub fn empty(&mut self, aggregate: u32, mut taken: impl FnMut(P)) {
+        let shaper = &mut self.aggregates[aggregate as usize];
+        for queue in 0..shaper.queues() as u16 {
+            while let Some((packet, _)) = shaper.take(queue, &mut self.pool) {
+                taken(packet);
+            }
+        }
+        shaper.forget();
+        self.wheel.cancel(aggregate);
     }
 
     /// An aggregate will be offered a packet soon.

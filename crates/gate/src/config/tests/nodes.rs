@@ -72,12 +72,16 @@ vlan = 7
 "#;
     sound(text);
     let below = format!("{text}parent = \"mast\"\n");
-    assert_eq!(
-        wrong(&below, &[]),
-        [
-            "gate.toml:15:10: a shaper cannot be below a node of the network: choose another scheme, or leave out `parent`"
-        ]
+    let refused = "a shaper cannot be below a node of the network: choose another scheme, or leave out `parent`";
+    assert_eq!(wrong(&below, &[]), [format!("gate.toml:15:10: {refused}")]);
+    // Nor is one that takes a plan's place at times.
+    let slot = "schedule = [{ from = \"22:00\", to = \"06:00\", plan = \"held\" }]";
+    let turned = below.replace(
+        "[[sub",
+        &format!("[plan.home]\ndown = \"10mbit\"\n{slot}\n[[sub"),
     );
+    let turned = turned.replace("plan = \"held\"\nvlan", "plan = \"home\"\nvlan");
+    assert_eq!(wrong(&turned, &[]), [format!("gate.toml:18:10: {refused}")]);
 }
 
 #[test]

@@ -111,9 +111,8 @@ fn aggregates_are_added_and_changed() {
     let program = |queues| Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
     let (two, one) = (program(2), program(1));
     let mut fleet = Fleet::new([], settings(10, 1), 0);
-    let refused = |_| panic!("there is room");
-    fleet.put(0, 0, &config(two.clone(), 8_000_000, 0), refused);
-    fleet.put(0, 1, &config(two.clone(), 8_000_000, 0), refused);
+    fleet.put(0, 0, &config(two.clone(), 8_000_000, 0));
+    fleet.put(0, 1, &config(two.clone(), 8_000_000, 0));
     for (queue, name) in [(0, 'a'), (0, 'b'), (1, 'c'), (1, 'd')] {
         fleet.offer(0, 1, &meta(queue, 1000), name).unwrap();
     }
@@ -121,22 +120,24 @@ fn aggregates_are_added_and_changed() {
     fleet.advance(0, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left, [(1, 'a')]);
     // The same policy at twice the rate: the next packet waits for the rest of its time.
-    fleet.put(500_000, 1, &config(two, 16_000_000, 0), refused);
+    fleet.put(500_000, 1, &config(two, 16_000_000, 0));
     fleet.advance(749_999, |_, name| panic!("{name} is too early"));
     fleet.advance(750_000, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left[1..], [(1, 'c')]);
-    // Another policy, with one queue that holds one packet. It begins with a packet, as after a rest.
+    // Another policy, with one queue that may hold one packet, and keeps both. It begins with a packet, as after a rest.
     let small = ShaperConfig {
         queue_packets: Some(1),
         ..config(one, 8_000_000, 0)
     };
-    let mut gone = Vec::new();
-    fleet.put(800_000, 1, &small, |name| gone.push(name));
-    assert_eq!(gone, ['d']);
+    fleet.put(800_000, 1, &small);
+    assert_eq!(fleet.offer(800_000, 1, &meta(0, 1000), 'e'), Err('e'));
     fleet.advance(800_000, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left[2..], [(1, 'b')]);
-    fleet.offer(800_000, 1, &meta(0, 1000), 'e').unwrap();
-    assert_eq!(fleet.into_packets().collect::<Vec<_>>(), ['e']);
+    fleet.empty(1, |name| left.push((1, name)));
+    assert_eq!(left[3..], [(1, 'd')]);
+    assert_eq!((fleet.total(1).packets, fleet.poll_timeout()), (0, None));
+    fleet.offer(800_000, 1, &meta(0, 1000), 'f').unwrap();
+    assert_eq!(fleet.into_packets().collect::<Vec<_>>(), ['f']);
 }
 
 proptest! {
