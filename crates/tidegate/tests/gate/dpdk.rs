@@ -109,7 +109,8 @@ fn all_schemes_limit_on_two_cores_of_dpdk() {
         let policed = "[plan.fair]\ndown = \"20mbit\"\nscheme = \"fair-policer\"\nburst = \"500kB\"\n\
                        [[subscriber]]\nname = \"alice\"\nplan = \"fair\"\naddresses = \"192.0.2.0/24\"\n";
         let schemes = [
-            ("shaper", shared.replace("down =", shaped), 0.01, 0.01),
+            // What a stall of this machine beyond 10 ms leaves of the rate is not made up for.
+            ("shaper", shared.replace("down =", shaped), 0.01, 0.02),
             // Its bucket has 2 % of the bytes of the window.
             ("fair-policer", policed.to_owned(), 0.3, 0.02),
             ("bc-pqp", shared.clone(), 0.1, 0.01),
