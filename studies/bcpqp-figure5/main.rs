@@ -33,8 +33,6 @@ const QUEUE: u64 = 36_000_000;
 const SMALL_QUEUE: u64 = 30_000;
 /// Packets that shapers hold, of all aggregates together.
 const HELD: u32 = 400_000;
-/// Buffers that the gate leaves to the ports.
-const SPARE: u32 = 8_192;
 /// Packets that are measured at once.
 const PACKETS: u64 = 2_000_000;
 
@@ -103,7 +101,7 @@ fn run(options: &Options) -> Result<()> {
     let device = |name: &str| format!("{name}=net_null_{name},size=64").parse();
     let eal = format!("--log-level=error {}", options.eal);
     let devices = Devices::new(&[device("wan")?, device("lan")?], &eal)?;
-    let bench = Bench::new(devices, &settings(), HELD + SPARE)?;
+    let bench = Bench::new(devices, &settings(), HELD)?;
     let mut study = Study {
         bench,
         turns: options.turns,

@@ -23,7 +23,7 @@ enum { LEFT = 512 };	// most packets that leave at once
 // leave now, at most `room`, and a 1 for each of the offered ones that is dropped. Returns the number of those that leave.
 typedef u32 (*beside_offer)(void **limiters, u32 most, u64 now, const struct offered *offered, u32 count, struct offered *left,
 			    u32 room, u8 *dropped);
-// Begins anew for a limiter's number. Frees the packets that it holds, and returns their number.
+// Resets a limiter, before its number is used again. Frees the packets that it holds, and returns the number of these packets.
 typedef u32 (*beside_forget)(void *limiters, u32 limiter, void (*free)(struct rte_mbuf *packet));
 // Gives up a core's limiters. Frees the packets that they hold.
 typedef void (*beside_end)(void *limiters, void (*free)(struct rte_mbuf *packet));
@@ -57,13 +57,20 @@ static __always_inline void follow(struct limiter *s, const struct packet *p, co
 	s->at = now;
 }
 
+// Calls this core's limiters. What leaves is put behind what left before.
+static __always_inline void call_beside(u64 now, const struct offered *offered, u32 count, u8 *dropped)
+{
+	self->left_count += beside.offer(&self->limiters, beside.most, now, offered, count, self->left + self->left_count,
+					 LEFT - self->left_count, dropped);
+}
+
 // Offers the packets of a burst with these numbers. Writes their verdicts: EXCESS, or HELD if a limiter took the packet. In a
 // `shadow` all pass, and no limiter sees them.
 static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, const u8 *numbers, u32 held, u8 from, bool shadow,
 				int *verdicts)
 {
-	struct offered offered[32];
-	u8 which[32], dropped[32] = { 0 };
+	struct offered offered[BURST];
+	u8 which[BURST], dropped[BURST] = { 0 };
 	u64 now = packet_time();
 	u32 taken = 0;
 	for (u32 i = 0; i < held; i++) {
@@ -86,8 +93,7 @@ static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, c
 		};
 	}
 	if (!shadow && taken)
-		self->left_count += beside.offer(&self->limiters, beside.most, now, offered, taken, self->left + self->left_count,
-						 LEFT - self->left_count, dropped);
+		call_beside(now, offered, taken, dropped);
 	for (u32 i = 0; i < taken; i++) {
 		struct packet *p = all + which[i];
 		struct limiter *s = limiter_of(p);
@@ -104,19 +110,14 @@ static inline void offer_beside(struct rte_mbuf **packets, struct packet *all, c
 	}
 }
 
-static __always_inline struct limiter *offered_to(const struct offered *one)
-{
-	return memory.pages[one->limiter >> PAGE_BITS] + (one->limiter & (PAGE - 1));
-}
-
 // Counts a packet that a limiter lets go, and fetches what counting a later one needs.
 static inline void account_left(const struct offered *one)
 {
 	enum { AFTER = 8 };
 	u32 queue = one->queue;
-	struct limiter *s = offered_to(one);
+	struct limiter *s = limiter_at(one->limiter);
 	if (one + AFTER < self->left + self->left_count) {
-		struct limiter *later = offered_to(one + AFTER);
+		struct limiter *later = limiter_at(one[AFTER].limiter);
 		rte_prefetch0(later);
 		rte_prefetch0(later->shares);
 		rte_prefetch0(later->queues + one[AFTER].queue);
@@ -138,6 +139,5 @@ static inline void account_left(const struct offered *one)
 static inline void let_go(void)
 {
 	if (self->waits)
-		self->left_count += beside.offer(&self->limiters, beside.most, self->now, 0, 0, self->left + self->left_count,
-						 LEFT - self->left_count, 0);
+		call_beside(self->now, 0, 0, 0);
 }

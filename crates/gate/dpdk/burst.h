@@ -10,7 +10,7 @@
 #include "parse.h"
 
 // A packet's seat, limiter and queue are each asked for this many packets before they are needed.
-enum { BURST = 32, AHEAD = 6, HANDED = 2 };
+enum { AHEAD = 6, HANDED = 2 };
 
 // Fetches what most decisions read of a limiter: its first two cache lines, and of phantom queues also who has them, what
 // is set against a surplus, and what the crowd dropped. Returns a limiter with phantom queues, or 0.
@@ -156,4 +156,19 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 		for (u32 i = 0; i < held; i++)
 			settle_packet(packets[waiting[i]], all + waiting[i], true, set, verdicts + waiting[i]);
 	}
+}
+
+// Decides about a burst in one direction. Returns the number of packets that pass now; they are moved to the front.
+static __always_inline u32 decided(struct rte_mbuf **packets, u32 count, u32 direction, u32 from)
+{
+	int verdicts[BURST];
+	u32 kept = 0;
+	decide(packets, count, direction, from + 1, verdicts);
+	for (u32 i = 0; i < count; i++) {
+		if (verdicts[i] == EXCESS)
+			rte_pktmbuf_free(packets[i]);
+		else if (verdicts[i] != HELD)
+			packets[kept++] = packets[i];
+	}
+	return kept;
 }

@@ -208,10 +208,10 @@ int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 sleeps)
 	return 0;
 }
 
-// Opens the ports for measurements on this core, where packets may wait.
+// Opens the ports for measurements on this core, where this many packets may wait.
 int tidegate_dpdk_open(const char *const names[2], u32 packets)
 {
-	return open_ports(names, 1, packets, 128);
+	return open_ports(names, 1, packets + SPARE, 128);
 }
 
 u64 tidegate_dpdk_hertz(void) { return rte_get_tsc_hz(); }
@@ -405,12 +405,6 @@ int tidegate_dpdk_reserve(u32 wanted)
 	return wanted > PAGES ? -ENOMEM : 0;
 }
 
-static struct limiter *limiter_at(u32 number)
-{
-	u32 page = number >> PAGE_BITS;
-	return page < PAGES && memory.pages[page] ? memory.pages[page] + (number & (PAGE - 1)) : 0;
-}
-
 // Copies a limiter, as it was between two bursts.
 int tidegate_dpdk_read(u32 number, void *state)
 {
@@ -505,8 +499,8 @@ int tidegate_dpdk_answers(void)
 	return core;
 }
 
-// Decides about a burst of frames as the cores do, at a given time. No plan may hold packets. For tests, while no core runs. Frames are marked in
-// place.
+// Decides about a burst of frames as the cores do, at a given time. No plan may hold packets. For tests, while no core runs.
+// Frames are marked in place.
 int tidegate_dpdk_try(u64 now, u32 direction, u8 *const *frames, const u32 *lengths, u32 count, int *verdicts)
 {
 	struct rte_mbuf headers[BURST], *packets[BURST];

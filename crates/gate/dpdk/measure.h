@@ -46,36 +46,26 @@ static int measure(struct load *load, u64 packets, u32 limits, u16 from, u16 to,
 	u64 idle = 0, began = rte_rdtsc();
 	*cost = (struct cost) { 0 };
 	while (cost->packets < packets) {
-		struct rte_mbuf *in[BURST], *out[BURST + LEFT];
-		u32 count = rte_eth_rx_burst(from, 0, in, BURST), sent = 0;
+		struct rte_mbuf *packets[BURST + LEFT];
+		u32 count = rte_eth_rx_burst(from, 0, packets, BURST), sent = count;
 		// All buffers may wait in queues.
 		if (!count && ++idle > 1000000)
 			return -ENOBUFS;
 		for (u32 i = 0; i < count; i++)
-			draw(load, in[i]);
+			draw(load, packets[i]);
 		load->now += load->gap * (count ? count : BURST);
 		self->now = load->now >> 16;
 		if (limits) {
-			int verdicts[BURST];
-			decide(in, count, 0, 1, verdicts);
-			for (u32 i = 0; i < count; i++) {
-				if (verdicts[i] == EXCESS)
-					rte_pktmbuf_free(in[i]);
-				else if (verdicts[i] != HELD)
-					out[sent++] = in[i];
-			}
+			sent = decided(packets, count, 0, 0);
 			let_go();
 			for (u32 i = 0; i < self->left_count; i++) {
 				account_left(self->left + i);
-				out[sent++] = self->left[i].packet;
+				packets[sent++] = self->left[i].packet;
 			}
 			self->left_count = 0;
-		} else {
-			memcpy(out, in, sizeof(in));
-			sent = count;
 		}
 		for (u32 done = 0; done < sent;)
-			done += rte_eth_tx_burst(to, 0, out + done, sent - done);
+			done += rte_eth_tx_burst(to, 0, packets + done, sent - done);
 		cost->packets += count;
 		cost->sent += sent;
 	}

@@ -8,7 +8,10 @@
 #include "types.h"
 #include "table.h"
 
-enum { CORES = 64 };	// most cores that packets are decided on
+enum {
+	CORES = 64,	// most cores that packets are decided on
+	BURST = 32,	// packets that are decided about together
+};
 
 // What a core has for itself.
 struct core {
@@ -107,4 +110,10 @@ static __always_inline void *looked_up(void *map, const void *key)
 	if (map == (void *)&test_time)
 		return &memory.test_time;
 	return 0;
+}
+
+static struct limiter *limiter_at(u32 number)
+{
+	u32 page = number >> PAGE_BITS;
+	return page < PAGES && memory.pages[page] ? memory.pages[page] + (number & (PAGE - 1)) : 0;
 }

@@ -76,21 +76,6 @@ static void wait_if_asked(struct core *core)
 	__atomic_store_n(&core->is_paused, 0, __ATOMIC_RELEASE);
 }
 
-// Decides about a burst in one direction. Returns the number of packets that pass now; they are moved to the front.
-static __always_inline u32 decided(struct rte_mbuf **packets, u32 count, u32 direction, u32 from)
-{
-	int verdicts[BURST];
-	u32 kept = 0;
-	decide(packets, count, direction, from + 1, verdicts);
-	for (u32 i = 0; i < count; i++) {
-		if (verdicts[i] == EXCESS)
-			rte_pktmbuf_free(packets[i]);
-		else if (verdicts[i] != HELD)
-			packets[kept++] = packets[i];
-	}
-	return kept;
-}
-
 static __always_inline void transmit(struct core *core, u32 to, struct rte_mbuf **packets, u32 count)
 {
 	u32 sent = 0;

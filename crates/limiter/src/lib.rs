@@ -130,7 +130,7 @@ pub use prefetch::{prefetch_all, prefetch_between};
 pub use rate::{Rate, RateError};
 pub use scheme::{Scheme, SchemeError};
 pub use shaper::{Backlog, Fleet, FleetSettings, Shaper, ShaperConfig};
-pub use units::{Bytes, BytesError, TimeError, parse_time};
+pub use units::{Bytes, BytesError, TimeError, choices, parse_time};
 pub use wheel::{Wheel, WheelSettings};
 
 /// The tables of a policy, for data paths that walk them.

@@ -161,7 +161,7 @@ pub(crate) fn quantity(text: &str, scale: impl Fn(&str) -> Option<u128>) -> Resu
 }
 
 /// Names as a sentence has them: `a, b or c`.
-pub(crate) fn choices<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn choices<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),

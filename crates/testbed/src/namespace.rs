@@ -328,7 +328,7 @@ impl Process {
         &mut self.0
     }
 
-    /// Interrupts it, as Ctrl-C does. Whoever does so waits for its end.
+    /// Interrupts the process, as Ctrl-C does. The caller still has to wait for its end.
     ///
     /// # Errors
     /// If it has ended and was waited for.

@@ -42,8 +42,8 @@ impl Site {
     pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
     /// The server's address, IPv6.
     pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-    /// What `tidegate gate run` is told for the devices of the middle: DPDK takes them by packet sockets, without hugepages, on two
-    /// cores. The packets' core sleeps when nothing comes.
+    /// Arguments of `tidegate gate run` on DPDK. The daemon takes the devices of the middle by packet sockets, and needs two cores and
+    /// no hugepages. The core for packets sleeps when nothing comes.
     pub const ON_DPDK: [&str; 6] = [
         "--dpdk",
         "wan=net_af_packet0,iface=wan",

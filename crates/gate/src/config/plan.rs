@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_limiter::{Prefix, Program, Scheme};
+use tidegate_limiter::{Prefix, Program, Scheme, choices};
 use tidegate_notation::{Node, Value, burst_control, policy, rule};
 
 use super::fields::Fields;
@@ -108,13 +108,7 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
         if let Some(node) = f.node(key)
             && !schemes.contains(&template.scheme)
         {
-            let of: Vec<&str> = schemes.iter().map(|scheme| scheme.name()).collect();
-            let of = match of.split_last() {
-                Some((last, others)) if !others.is_empty() => {
-                    format!("{} or {last}", others.join(", "))
-                }
-                _ => of.concat(),
-            };
+            let of = choices(schemes.iter().map(|scheme| scheme.name()));
             let scheme = template.scheme;
             f.wrong(
                 node,

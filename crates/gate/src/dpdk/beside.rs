@@ -75,8 +75,6 @@ pub(super) struct Limiters {
     all: Vec<One>,
     policers: Vec<FairPolicer>,
     shapers: Fleet<Offered>,
-    /// The number of shapers.
-    count: u32,
     /// Packets that may leave, for which there was no room yet.
     late: VecDeque<Offered>,
 }
@@ -124,7 +122,6 @@ impl Limiters {
             all: Vec::new(),
             policers: Vec::new(),
             shapers: Fleet::new([], settings, 0),
-            count: 0,
             late: VecDeque::new(),
         }
     }
@@ -216,19 +213,18 @@ impl Limiters {
             }
             Some(LimiterConfig::Shaper(config)) => {
                 one.kind = Kind::Shaper;
-                if one.shaper == NONE {
-                    one.shaper = self.count;
-                    self.count += 1;
-                }
                 one.last_queue = config.program().queues() as u8 - 1;
-                self.shapers.put(now, one.shaper, config);
+                match one.shaper {
+                    NONE => one.shaper = self.shapers.add(now, config),
+                    shaper => self.shapers.change(now, shaper, config),
+                }
             }
             // Plans are noted before they are stored.
             _ => one.kind = Kind::None,
         }
     }
 
-    /// Begins anew for a limiter's number, whose packets are `taken` out.
+    /// Resets a limiter, before its number is used again. Its packets are `taken` out.
     pub(super) fn forget(&mut self, limiter: u32, mut taken: impl FnMut(Offered)) {
         let Some(one) = self.all.get_mut(limiter as usize) else {
             return;

@@ -46,7 +46,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Opens the ports of these devices, with room for this many packets under way.
+    /// Opens the ports of these devices, with room for this many packets that wait.
     ///
     /// # Errors
     /// As of [`Dpdk::create`], or if a port is missing.

@@ -129,7 +129,7 @@ pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
 /// Makes the memory for plans and limiters.
 pub(super) fn create() -> Result<(), DpdkError> {
     // SAFETY: DPDK was started, the caller owns the data path, and both functions do what `dpdk/beside.h` says.
-    let made = unsafe { tidegate_dpdk_create(offer, begin_anew, end) };
+    let made = unsafe { tidegate_dpdk_create(offer, forget_beside, end) };
     checked("making memory for plans and seats", made)
 }
 
@@ -161,7 +161,7 @@ pub(super) fn start(devices: [&str; 2], packets: u32, sleeps: bool) -> Result<()
     })
 }
 
-/// Opens both ports for measurements, with room for this many packets.
+/// Opens both ports for measurements, with room for this many packets that wait.
 pub(super) fn open(devices: [&str; 2], packets: u32) -> Result<(), DpdkError> {
     // SAFETY: both names are strings that live through the call.
     opened(devices, |names| unsafe {
@@ -452,8 +452,8 @@ unsafe extern "C" fn offer(
     }
 }
 
-/// Begins anew for a limiter's number, while the core waits. Calls `free` for each packet that it held, and returns their number.
-unsafe extern "C" fn begin_anew(
+/// Resets a limiter, while its core waits. Calls `free` for each packet that it held, and returns the number of these packets.
+unsafe extern "C" fn forget_beside(
     limiters: *mut c_void,
     limiter: u32,
     free: unsafe extern "C" fn(usize),

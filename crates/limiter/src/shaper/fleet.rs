@@ -61,20 +61,26 @@ impl<P> Fleet<P> {
         }
     }
 
-    /// Gives an aggregate another configuration, or adds an aggregate: its number is then that of the shapers. Packets that
-    /// wait go on waiting, also where queues hold more than they may now; under another policy in the queue with the same
-    /// number, or the last one.
+    /// Adds an aggregate. Returns its number.
     ///
     /// # Panics
-    /// If there would be no such aggregate, or 2^32 of them.
-    pub fn put(&mut self, now: Nanos, aggregate: u32, config: &ShaperConfig) {
+    /// If there would be 2^32 of them.
+    pub fn add(&mut self, now: Nanos, config: &ShaperConfig) -> u32 {
+        let number = self.aggregates.len();
+        assert!(number < u32::MAX as usize - 1, "too many shapers");
         self.now = now.max(self.now);
-        if aggregate as usize == self.aggregates.len() {
-            assert!(aggregate < u32::MAX - 1, "too many shapers");
-            self.aggregates.push(Aggregate::new(config, self.now));
-            self.wheel.add();
-            return;
-        }
+        self.aggregates.push(Aggregate::new(config, self.now));
+        self.wheel.add();
+        number as u32
+    }
+
+    /// Gives an aggregate another configuration. Packets that wait go on waiting, also where queues hold more than they may
+    /// now; under another policy in the queue with the same number, or the last one.
+    ///
+    /// # Panics
+    /// If there is no such aggregate.
+    pub fn change(&mut self, now: Nanos, aggregate: u32, config: &ShaperConfig) {
+        self.now = now.max(self.now);
         let shaper = &mut self.aggregates[aggregate as usize];
         if shaper.program() == &config.program {
             shaper.adopt(self.now, config);

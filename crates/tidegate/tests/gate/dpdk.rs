@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::felt::{download, link, watching};
 use super::support::{BRIDGE, Findings, Gate, alone, has_iperf, jain, measured, permitted};
 use super::tcp::{WHOLE, findings, observe, queue_each, round_trips, windows};
-use tidegate_testbed::iperf::Bulk;
+use tidegate_testbed::iperf::{Bulk, Received};
 use tidegate_testbed::link::LinkPlan;
 use tidegate_testbed::namespace::Process;
 use tidegate_testbed::site::{LinkPosition, Site};
@@ -34,6 +34,13 @@ fn interrupt(mut daemon: Process, gate: &Gate<'_>) {
     assert!(log.contains("the ports are closed"), "{log}");
 }
 
+/// Jain's index of what the six flows received in the whole window.
+fn jain_of_all(received: &[Received]) -> f64 {
+    let seconds = windows(received, 0..6);
+    let sum = |flow: usize| seconds.iter().map(|second| second[flow]).sum();
+    jain(&(0..6).map(sum).collect::<Vec<f64>>())
+}
+
 /// Six connections of three congestion controls over two round-trip times share the rate.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
@@ -59,11 +66,7 @@ fn mixed_senders_share_fairly_on_dpdk() {
         let mut found = findings(&site);
         found.within("rate, Mbit/s", window.rate("alice") / 1e6, 29.7, 30.3);
         found.within("gate's count", window.agreement(&["alice"]), 0.995, 1.005);
-        let seconds = windows(&received, 0..6);
-        let sums: Vec<f64> = (0..hosts.len())
-            .map(|flow| seconds.iter().map(|second| second[flow]).sum())
-            .collect();
-        found.within("Jain's index of 10 s", jain(&sums), 0.99, 1.0);
+        found.within("Jain's index of 10 s", jain_of_all(&received), 0.99, 1.0);
         // The whole file, and one subscriber, live.
         gate.write(&configuration("20mbit"));
         let said = gate.run("reload");
@@ -133,11 +136,7 @@ fn all_schemes_limit_on_two_cores_of_dpdk() {
             let count = window.agreement(&["alice"]);
             check("gate's count", count, 1.0 - error, 1.0 + error);
             check("drops", window.drops("alice"), 0.0, most_drops);
-            let seconds = windows(&received, 0..6);
-            let sums: Vec<f64> = (0..hosts.len())
-                .map(|flow| seconds.iter().map(|second| second[flow]).sum())
-                .collect();
-            check("Jain's index of 10 s", jain(&sums), 0.99, 1.0);
+            check("Jain's index of 10 s", jain_of_all(&received), 0.99, 1.0);
         }
         interrupt(daemon, &gate);
         found.late = site.link.report().unwrap().lateness.p99;

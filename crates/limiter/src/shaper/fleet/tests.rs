@@ -111,8 +111,9 @@ fn aggregates_are_added_and_changed() {
     let program = |queues| Arc::new(Program::new(&PolicyTree::fair(queues).unwrap()));
     let (two, one) = (program(2), program(1));
     let mut fleet = Fleet::new([], settings(10, 1), 0);
-    fleet.put(0, 0, &config(two.clone(), 8_000_000, 0));
-    fleet.put(0, 1, &config(two.clone(), 8_000_000, 0));
+    for number in [0, 1] {
+        assert_eq!(fleet.add(0, &config(two.clone(), 8_000_000, 0)), number);
+    }
     for (queue, name) in [(0, 'a'), (0, 'b'), (1, 'c'), (1, 'd')] {
         fleet.offer(0, 1, &meta(queue, 1000), name).unwrap();
     }
@@ -120,7 +121,7 @@ fn aggregates_are_added_and_changed() {
     fleet.advance(0, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left, [(1, 'a')]);
     // The same policy at twice the rate: the next packet waits for the rest of its time.
-    fleet.put(500_000, 1, &config(two, 16_000_000, 0));
+    fleet.change(500_000, 1, &config(two, 16_000_000, 0));
     fleet.advance(749_999, |_, name| panic!("{name} is too early"));
     fleet.advance(750_000, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left[1..], [(1, 'c')]);
@@ -129,7 +130,7 @@ fn aggregates_are_added_and_changed() {
         queue_packets: Some(1),
         ..config(one, 8_000_000, 0)
     };
-    fleet.put(800_000, 1, &small);
+    fleet.change(800_000, 1, &small);
     assert_eq!(fleet.offer(800_000, 1, &meta(0, 1000), 'e'), Err('e'));
     fleet.advance(800_000, |aggregate, name| left.push((aggregate, name)));
     assert_eq!(left[2..], [(1, 'b')]);
