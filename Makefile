@@ -6,8 +6,12 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 DEMO := corpus/policed-1500kbit/policed-1500kbit.pcap.xz
 SHAPED := corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# Programs as the demo builds them, which takes a third of the time of a release.
-TIDEGATE := $(TARGET)/demo/tidegate
+# The program as the tests build it too, which takes a third of the time of a release.
+TIDEGATE := $(TARGET)/debug/tidegate
+
+# What tests and lints are built with beside the defaults. The gate on DPDK: FEATURES=tidegate/dpdk (`packaging/setup dpdk` installs what that needs).
+FEATURES ?=
+WITH := $(if $(FEATURES),--features $(FEATURES))
 
 .PHONY: help demo program build test test-realtime old-kernels bench study fuzz lint deny docs docs-check book wasm web web-check web-bench python-check python-bench \
 	study-browsers package test-package library reproduce clean
@@ -58,7 +62,7 @@ build:
 program:
 	@packaging/setup build
 	@echo '== building tidegate, without the optimisations of a release (about three minutes the first time)'
-	$(CARGO) build --profile demo --locked --package tidegate
+	$(CARGO) build --locked --package tidegate
 
 demo: program
 	@echo
@@ -81,7 +85,7 @@ test:
 	@packaging/setup test
 	@echo '== running every test of the workspace but those that take long (make test-realtime)'
 	@$(traces_note)
-	@CARGO='$(CARGO)' packaging/run-tests quick
+	@CARGO='$(CARGO)' packaging/run-tests quick --workspace $(WITH)
 	@packaging/test-page
 	@$(traces_note)
 
@@ -90,7 +94,7 @@ test-realtime:
 	@packaging/setup build
 	@packaging/setup test
 	@echo '== running the tests that take long'
-	@CARGO='$(CARGO)' packaging/run-tests realtime --workspace --tests
+	@CARGO='$(CARGO)' packaging/run-tests realtime --workspace --tests $(WITH)
 
 old-kernels:
 	@packaging/setup build
@@ -203,7 +207,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked $(WITH) -- -D warnings
 
 docs: program
 	@echo '== API documentation, to $(TARGET)/doc'

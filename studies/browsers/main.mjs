@@ -36,7 +36,7 @@ if (values.help) {
             With more --runs than before, only the others are played
   --update  write the tables into measured-video.txt and measured-web.txt, and the pictures of figure 9, beside this file
 
-TIDEGATE_PROGRAM names the program; otherwise the latest of target/release, demo and debug is taken.`);
+TIDEGATE_PROGRAM names the program; otherwise that of target/release is taken, or that of target/debug.`);
   process.exit(0);
 }
 const { smoke, update } = values;

@@ -14,7 +14,7 @@ export const target = process.env.CARGO_TARGET_DIR ?? resolve(import.meta.dirnam
 export function programInOwnNetwork(study) {
   const program =
     process.env.TIDEGATE_PROGRAM ??
-    ["release", "demo", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
+    ["release", "debug"].map((profile) => join(target, profile, "tidegate")).find(existsSync);
   if (!program) throw new Error("no tidegate was built: run make program, or name it in TIDEGATE_PROGRAM");
   if (process.getuid() !== 0) {
     console.error(`${study}: needs root, for network namespaces`);

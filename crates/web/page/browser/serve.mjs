@@ -12,7 +12,7 @@ export const root = resolve(import.meta.dirname, "../../../..");
 /** The program under test. */
 export function program() {
   const target = process.env.CARGO_TARGET_DIR ?? resolve(root, "target");
-  const found = ["debug", "demo", "release"].map((profile) => resolve(target, profile, "tidegate"));
+  const found = ["debug", "release"].map((profile) => resolve(target, profile, "tidegate"));
   const given = process.env.TIDEGATE ?? found.find((path) => existsSync(path));
   if (!given) throw new Error("no tidegate was built: run cargo build, or name it in TIDEGATE");
   return given;
