@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Fewer connections leave too little behind.
-const MANY: usize = 500;
+const MANY: usize = 250;
 
 /// Connections that end or rest together do so within this time.
 const SOON: Duration = Duration::from_millis(250);
@@ -61,9 +61,9 @@ mod tests {
         let up: Vec<bool> = (0..=1000).map(|open| memory.is_left(open)).collect();
         assert!(!up.contains(&true));
         let down = (0..1000).rev().filter(|open| memory.is_left(*open));
-        assert_eq!(down.collect::<Vec<_>>(), [500, 250]);
-        let few = (0..400)
-            .chain((0..400).rev())
+        assert_eq!(down.collect::<Vec<_>>(), [500, 250, 125]);
+        let few = (0..200)
+            .chain((0..200).rev())
             .any(|open| memory.is_left(open));
         assert!(!few);
     }
