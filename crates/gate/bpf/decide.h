@@ -147,6 +147,7 @@ PART int offer(struct packet *p)
 		count(NO_PLAN, p->packets, p->bytes);
 		return PASS;
 	}
+	u32 ahead = p->ahead;
 	p->plan = number;
 	p->cursor = p->looked = 0;
 	p->crowded = plan->control == BUCKET && plan->all <= FEW;
@@ -183,7 +184,7 @@ PART int offer(struct packet *p)
 	find_share(p, plan, now);
 	// The owners of queues are read without the lock: at worst the queue has another owner since.
 	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
-		u32 found = owned(s, p);
+		u32 found = owned_since(s, p, ahead);
 		p->now = now;
 		if (found == NONE) {
 			p->hosts = hosts;

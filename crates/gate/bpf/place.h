@@ -35,6 +35,17 @@ static __always_inline u32 owned(const struct limiter *s, const struct packet *p
 	return found >> home & 1 ? home : other;
 }
 
+// The same where it was looked up ahead, see struct packet. Meanwhile another flow may have got the queue.
+static __always_inline u32 owned_since(const struct limiter *s, const struct packet *p, u32 ahead)
+{
+#ifndef __bpf__
+	u32 queue = ahead - 1;
+	if (queue - p->first < p->queues && (u16)(s->owners[queue >> 2] >> (queue & 3) * 16) == (u16)p->flow)
+		return queue;
+#endif
+	return owned(s, p);
+}
+
 // Another hash for each while, as a fraction of a number.
 static __always_inline u32 drawn(u32 hash, u64 now, u32 of)
 {

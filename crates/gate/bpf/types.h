@@ -347,7 +347,10 @@ struct packet {
 	u16 headers;	// bytes before the payload
 	u16 excess;	// the verdict if it exceeds the limit
 	u32 cursor;	// the sharing node that is settled next
-	u32 looked;	// number of queues whose periods were checked
+	union {
+		u32 looked;	// number of queues whose periods were checked
+		u32 ahead;	// before the first step: the queue that the flow has, plus one, if that was looked up ahead
+	};
 	u32 flow;	// the hash
 	union {
 		u32 host;	// the hash of the subscriber's address, where hosts share the class

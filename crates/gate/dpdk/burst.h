@@ -39,6 +39,7 @@ static __always_inline void prefetch_queue(const struct limiter *s, struct packe
 		set_class(p, flow_of(p, set->hash), plan->first, plan->queues);
 		u32 found = owned(s, p);
 		queue = found == NONE ? p->queue : found;
+		p->ahead = found + 1;
 	}
 	rte_prefetch0(s->queues + (queue < QUEUES ? queue : 0));
 }
