@@ -57,9 +57,9 @@ impl Mean {
         self.value > self.bound()
     }
 
-    /// Whether it is known within this share of itself.
+    /// Whether it is known within this share of itself, which one simulation does not tell.
     pub fn is_within(self, share: f64) -> bool {
-        self.bound() <= share * self.value.abs()
+        self.count > 1 && self.bound() <= share * self.value.abs()
     }
 }
 

@@ -115,7 +115,8 @@ impl Setting {
     pub fn smallest(&self) -> u64 {
         match self.kind {
             Kind::Policer { burst } => burst,
-            Kind::Shaper { queue, .. } | Kind::BcPqp { queue, .. } => queue,
+            Kind::Shaper { queue, burst } => queue.min(burst),
+            Kind::BcPqp { queue, .. } => queue,
         }
     }
 }

@@ -380,10 +380,13 @@ pub(crate) fn assumed(advice: &Advice, origin: &Origin) -> Vec<String> {
     let then = advice.chosen().map_or(String::new(), |chosen| {
         format!(", and {} with the advised one", error(chosen))
     });
-    notes.push(format!(
-        "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
-        error(advice.today()),
-    ));
+    notes.push(match effort.seeds {
+        1 => "One simulation does not tell how much of this is chance: more --seeds do.".to_owned(),
+        _ => format!(
+            "The standard error of SLOWEST is {} with today's limit{then}. More --seeds make it smaller.",
+            error(advice.today()),
+        ),
+    });
     notes
 }
 

@@ -263,8 +263,8 @@ CHECKED_ONCE u32 kept_of_any(struct __sk_buff *skb, u32 leaves)
 	// As everywhere in Tidegate, the flow is the one inside. TCP that carries packets itself is not looked into.
 	if (!at && settings->tunnels && !enter_tunnel(skb, &place))
 		at = find_tcp(skb, &place, &e);
-	u8 tcp[14];
-	if (!at || bpf_skb_load_bytes(skb, at, tcp, 14))
+	u8 tcp[20];	// a shorter header is none
+	if (!at || bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))
 		return 0;
 	__builtin_memcpy(e.ports, tcp, 4);
 	return kept(skb, settings, &e, leaves, at, tcp[12]);

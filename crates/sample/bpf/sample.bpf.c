@@ -17,7 +17,7 @@ int sample(struct __sk_buff *skb)
 	struct ends e = { 0 };
 	if (plain_ipv4(head, &e))
 		return kept(skb, settings, &e, leaves, 34, head[46]);
-	u8 tcp[14];
+	u8 tcp[20];
 	if (plain_ipv6(head, &e) && !bpf_skb_load_bytes(skb, 54, tcp, sizeof(tcp))) {
 		__builtin_memcpy(e.ports, tcp, 4);
 		return kept(skb, settings, &e, leaves, 54, tcp[12]);

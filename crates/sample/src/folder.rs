@@ -1,10 +1,11 @@
 //! The folder of a sampler: names, files that appear when they are complete, and room for more.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use tidegate_trace::read::Nanos;
@@ -17,6 +18,9 @@ const COMPLETE: &str = ".pcapng.zst";
 const PART: &str = ".part";
 /// What the name of a file ends with while it is recovered.
 const AGAIN: &str = ".again";
+
+/// Clocks differ by less.
+const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// A folder with the files of one interface of one host.
 #[derive(Debug, Clone)]
@@ -35,7 +39,8 @@ struct Place {
 impl Folder {
     /// Takes the folder for this process.
     pub fn open(path: &Path, host: &str, interface: &str) -> Result<Self, SampleError> {
-        fs::create_dir_all(path).map_err(SampleError::write(path))?;
+        let folders = DirBuilder::new().recursive(true).mode(0o750).create(path);
+        folders.map_err(SampleError::write(path))?;
         let stem = format!("{}-{}", plain(host), plain(interface));
         let lock = path.join(format!(".{stem}.lock"));
         let file = File::create(&lock).map_err(SampleError::write(&lock))?;
@@ -71,7 +76,7 @@ impl Folder {
         let aside = self.0.path.join(format!(".{name}{AGAIN}"));
         Ok(Some(Part {
             folder: self.clone(),
-            file: self.with_room(|| File::create(&aside))?,
+            file: self.with_room(|| create(&aside))?,
             aside: Some(aside),
             complete,
             bytes: 0,
@@ -100,17 +105,24 @@ impl Folder {
         Ok(files)
     }
 
-    /// Complete files, the oldest first.
+    /// Complete files, the oldest first. What has a time to come is from a clock that was ahead: it must not outlive all that is sampled
+    /// until then.
     pub fn complete(&self) -> io::Result<Vec<PathBuf>> {
-        self.list(|name| !name.starts_with('.') && name.ends_with(COMPLETE))
+        let mut files = self.list(|name| !name.starts_with('.') && name.ends_with(COMPLETE))?;
+        let soon = time_in_name(SystemTime::now() + A_DAY);
+        let soon = format!("{}-{soon}", self.0.stem);
+        let past = files.partition_point(|file| {
+            let name = file.file_name().unwrap_or_default();
+            *name.to_string_lossy() < *soon
+        });
+        files.rotate_left(past);
+        Ok(files)
     }
 
     /// Begins a file whose first packet was captured at this time.
     pub fn begin(&self, at: Nanos) -> Result<Part, SampleError> {
         let Place { path, stem, .. } = &*self.0;
-        let time = UNIX_EPOCH + Duration::from_nanos(at);
-        let time = humantime::format_rfc3339_micros(time).to_string();
-        let time: String = time.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+        let time = time_in_name(UNIX_EPOCH + Duration::from_nanos(at));
         let name = (0..)
             .map(|number| match number {
                 0 => format!("{stem}-{time}"),
@@ -119,7 +131,7 @@ impl Folder {
             .find(|name| !path.join(format!("{name}{COMPLETE}")).exists())
             .unwrap_or_default();
         let aside = path.join(format!(".{name}{PART}"));
-        let file = self.with_room(|| File::create(&aside));
+        let file = self.with_room(|| create(&aside));
         let file = file.map_err(SampleError::write(&aside))?;
         Ok(Part {
             folder: self.clone(),
@@ -193,6 +205,19 @@ impl Folder {
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *removed)
     }
+}
+
+/// A time as it is in the names of files: `20261123T190500.123456Z`.
+fn time_in_name(time: SystemTime) -> String {
+    let time = humantime::format_rfc3339_micros(time).to_string();
+    time.chars().filter(|c| !matches!(c, '-' | ':')).collect()
+}
+
+/// A new file for packets, which are not for everybody.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o640);
+    options.open(path)
 }
 
 /// Whether an error says that the disk is full.
@@ -318,6 +343,23 @@ mod tests {
             fs::read_dir(root.path()).unwrap().count(),
             2 + others.len() + 1
         );
+    }
+
+    #[test]
+    fn files_of_a_clock_that_was_ahead_go_first() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path(), "web1", "eth0").unwrap();
+        let ahead = SystemTime::now() + 2 * A_DAY;
+        let ahead = ahead.duration_since(UNIX_EPOCH).unwrap().as_nanos() as Nanos;
+        for at in [1, 2, ahead] {
+            folder.begin(at).unwrap().complete().unwrap();
+        }
+        let first = folder.complete().unwrap()[0].clone();
+        let name = format!(
+            "web1-eth0-{}{COMPLETE}",
+            time_in_name(UNIX_EPOCH + Duration::from_nanos(ahead))
+        );
+        assert_eq!(first, root.path().join(name));
     }
 
     #[test]

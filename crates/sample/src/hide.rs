@@ -19,12 +19,14 @@ const HIP: u8 = 139;
 const SHIM6: u8 = 140;
 /// As many as the filter follows.
 const MOST_EXTENSIONS: usize = 8;
-/// Multipath TCP, RFC 8684 §3.4.1: its options may hold addresses.
-const MPTCP: u8 = 30;
+/// Options of TCP that tell nothing of a client: segment size, window scale, selective acknowledgements, timestamps, and the counters of
+/// accurate ECN (RFC 9768). Others may: Multipath TCP has addresses (RFC 8684 §3.4.1), load balancers write their clients' into options
+/// of their own (RFC 7974 lists some), and a cookie of TCP Fast Open is always the same for a client (RFC 7413).
+const HARMLESS: [u8; 7] = [2, 3, 4, 5, 8, 172, 174];
 
-/// Replaces the addresses of a frame with what the mapping gives. Also removes MAC addresses, options of IP, and options of
-/// Multipath TCP, which may hold addresses, and the TCP checksum, which is computed over them. Returns whether
-/// that was possible. If not, the frame must not be written.
+/// Replaces the addresses of a frame with what the mapping gives. Also removes MAC addresses, options of IP, options of TCP that may tell
+/// of a client, and the TCP checksum, which is computed over addresses. Returns whether that was possible. If not, the frame must not be
+/// written.
 pub(crate) fn hide(link: LinkType, frame: &mut [u8], mapping: &mut Mapping) -> bool {
     if matches!(mapping, Mapping::Keep) {
         return true;
@@ -139,7 +141,7 @@ fn hide_tcp(tcp: &mut [u8]) -> bool {
             return true;
         }
         let (option, behind) = options.split_at_mut(length);
-        if option[0] == MPTCP {
+        if !HARMLESS.contains(&option[0]) {
             option.fill(1);
         }
         options = behind;
@@ -183,6 +185,21 @@ mod tests {
             data,
             wire_len: data.len() as u32,
         }
+    }
+
+    #[test]
+    fn options_of_tcp_that_may_tell_of_a_client_are_hidden() {
+        // A load balancer's, a cookie of TCP Fast Open, a segment size and timestamps.
+        let options = [
+            254, 8, 0xc0, 0, 192, 0, 2, 1, 34, 4, 7, 7, 2, 4, 5, 180, 8, 10, 0, 0, 0, 1, 0, 0, 0,
+            2, 1, 1,
+        ];
+        let mut tcp = vec![0; 20];
+        tcp[12] = 12 << 4;
+        tcp.extend(options);
+        assert!(hide_tcp(&mut tcp));
+        assert_eq!(tcp[20..32], [1; 12]);
+        assert_eq!(tcp[32..], options[12..]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Source {
                     let ignored = socket.ignore_outgoing();
                     ignored.map_err(SampleError::system("leave out what leaves"))?;
                 }
-                let blocks = (options.ring / BLOCK as u64).clamp(2, 1 << 14) as u32;
+                let blocks = (options.ring / BLOCK as u64).clamp(2, 1 << 17) as u32;
                 let ring = socket.ring(blocks);
                 let ring = ring.map_err(SampleError::system("make the ring"))?;
                 let bound = socket.bind(interface.index);

@@ -10,6 +10,15 @@
     allow(dead_code, reason = "what only commands use that are not built")
 )]
 
+/// A message for whoever started the program. If it cannot be written, as when the disk of a log is full, the work goes on: the
+/// standard library's macro of this name would end it.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        let text = std::format_args!($($text)*);
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), std::format_args!("{text}\n"));
+    }};
+}
+
 mod advise;
 mod cli;
 mod dataset;

@@ -39,7 +39,9 @@ pub fn run(options: &Serve, common: &Common) -> anyhow::Result<Exit> {
         .context("cannot start the server's threads")?;
     // Messages beside the access log: RUST_LOG=tidegate_serve=debug says why connections end.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // It would say that it cannot write, and end the program if it cannot say that.
     let messages = tracing_subscriber::fmt()
+        .log_internal_errors(false)
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal());
     // It fails only if it was done before.

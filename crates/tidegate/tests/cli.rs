@@ -33,6 +33,22 @@ fn colours_are_as_asked() {
     assert!(!String::from_utf8_lossy(&forced.expect("runs").stdout).contains('\u{1b}'));
 }
 
+/// As when a log's disk is full.
+#[test]
+fn messages_that_cannot_be_written_end_nothing() {
+    let full = || fs::File::options().write(true).open("/dev/full");
+    let mut bad = tidegate(&["detect", "no-such-capture"]);
+    let code = bad.stderr(full().expect("it is there")).status();
+    assert_eq!(code.expect("tidegate runs").code(), Some(1));
+    let sizes = ["lab", "run", "--set", "duration=1s"];
+    let scenario =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/burst-control/behind.toml");
+    let mut run = tidegate(&sizes);
+    run.arg(scenario).stdout(Stdio::null());
+    let code = run.stderr(full().expect("it is there")).status();
+    assert_eq!(code.expect("tidegate runs").code(), Some(0));
+}
+
 #[test]
 fn reads_standard_input_and_folders() {
     let bytes = fs::read(capture()).expect("the capture");

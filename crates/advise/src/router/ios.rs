@@ -18,21 +18,10 @@ const QUEUE: u64 = 83;
 const PACKET_OF_XR: u64 = 256;
 /// Units of a rate in IOS XR.
 const RATES: [(&str, f64); 4] = [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
-/// Actions on packets that take them out of the limit.
-const PASSING: [&str; 12] = [
-    "transmit",
-    "set-prec-transmit",
-    "set-dscp-transmit",
-    "set-qos-transmit",
-    "set-cos-transmit",
-    "set-clp-transmit",
-    "set-frde-transmit",
-    "set-mpls-exp-transmit",
-    "set-mpls-exp-imposition-transmit",
-    "set-mpls-exp-topmost-transmit",
-    "set",
-    "continue",
-];
+/// Whether an action takes packets out of the limit: `transmit`, and `set-dscp-transmit` and the like.
+fn passes(action: &str) -> bool {
+    action.ends_with("transmit") || ["set", "continue"].contains(&action)
+}
 
 /// What a `police` line says.
 #[derive(Default)]
@@ -44,8 +33,24 @@ struct Police {
     /// Whether packets beyond the committed burst, and beyond both, pass.
     exceeding_passes: bool,
     violating: Option<bool>,
+    /// An action does more than to pass or to drop.
+    marks: bool,
     /// Units were words: IOS XR.
     spelled: bool,
+}
+
+/// Whether a `police` begins a limit, in a line with this first word. It may also be the name of a class or of a policy, or a word of a
+/// description.
+pub(super) fn begins(words: &[Word<'_>], at: usize, first: Word<'_>) -> bool {
+    if first.is(&["description", "remark"]) {
+        return false;
+    }
+    let named = first.is(&["class", "class-map", "policy-map", "service-policy"]);
+    let rate = words.get(at + 1).is_some_and(|next| {
+        let digit = next.text.starts_with(|c: char| c.is_ascii_digit());
+        digit || next.is(&["cir", "rate", "percent"])
+    });
+    !named || rate
 }
 
 pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
@@ -124,7 +129,10 @@ fn actions(said: &mut Police, cursor: &mut Cursor<'_>, line: usize) -> Result<()
         let action = cursor.value(word, "drop")?;
         let passes = match action.text.to_ascii_lowercase() {
             text if text == "drop" => false,
-            text if PASSING.contains(&text.as_str()) => true,
+            text if passes(&text) => {
+                said.marks |= text != "transmit";
+                true
+            }
             _ => {
                 return Err(action.mistake(format!(
                     "the action `{}` is not understood: known are `drop`, `transmit` and `set-…-transmit`",
@@ -194,6 +202,12 @@ fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
                 .to_owned(),
         );
     }
+    if said.marks {
+        assumed.push(
+            "Lines that are advised only pass and drop: add what else this line does to packets."
+                .to_owned(),
+        );
+    }
     Ok(Reading {
         vendor,
         rate: Rate::from_bits_per_second(rate),
@@ -224,12 +238,11 @@ pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         Some(_) => Vendor::IosXr,
         None => Vendor::Ios,
     };
-    // Up to the next class.
-    let later = &words[at..];
-    let ends = later[1..]
-        .iter()
-        .position(|word| word.is(&["class", "policy-map", "shape", "police"]));
-    let later = &later[..ends.map_or(later.len(), |end| end + 1)];
+    // From its class up to the next one.
+    let others = |word: &Word<'_>| word.is(&["class", "policy-map", "shape", "police"]);
+    let begin = words[..at].iter().rposition(others).unwrap_or(0);
+    let end = words[at + 1..].iter().position(others);
+    let later = &words[begin..end.map_or(words.len(), |end| at + 1 + end)];
     let limit = later.iter().position(|word| word.is(&["queue-limit"]));
     let mut assumed =
         vec!["The shaper has one queue for all flows, and sends packets evenly.".to_owned()];

@@ -3,6 +3,8 @@
 //! `bandwidth-limit` is bits per second and `burst-size-limit` bytes, both with k (1000), m (1,000,000) and g
 //! (1,000,000,000). (Junos CLI Reference, `if-exceeding (Policer)` and `burst-size-limit`.)
 
+use std::ops::Range;
+
 use tidegate_limiter::Rate;
 
 use super::words::{Cursor, Word, split, whole};
@@ -74,6 +76,26 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         line: first.line,
         assumed,
     })
+}
+
+/// The blocks of words that `inactive:` takes out of a configuration, in order.
+pub(super) fn inactive(words: &[Word<'_>]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    // Where the block began, and how many braces are open in it.
+    let mut block = None;
+    for (at, word) in words.iter().enumerate() {
+        let Some((begin, depth)) = &mut block else {
+            block = word.is(&["inactive:"]).then_some((at, 0));
+            continue;
+        };
+        *depth += i32::from(word.text == "{") - i32::from(word.text == "}");
+        if *depth < 0 || *depth == 0 && matches!(word.text, "}" | ";") {
+            found.push(*begin..at);
+            block = None;
+        }
+    }
+    found.extend(block.map(|(begin, _)| begin..words.len()));
+    found
 }
 
 /// The words of all lines in the `set` form that set the policer of a word; `None` in the form with braces.

@@ -23,6 +23,9 @@ mod tests;
 /// Longest text that is read, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
+/// So many limits that are not understood may stand before one that is.
+const TRIED: usize = 64;
+
 /// Whose configuration it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
@@ -129,27 +132,52 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
     }
     let words = words(text);
     let mut starts: Vec<(usize, Reader)> = Vec::new();
-    // The command that a word of tc's was in.
-    let mut linux = None;
-    for (at, word) in words.iter().enumerate() {
+    // The command that a word of tc's was in, and the first word of the present line.
+    let (mut linux, mut first) = (None, words.first().copied());
+    for (at, &word) in words.iter().enumerate() {
         if word.is(&["tc", "filter", "action"]) {
             linux = Some(word.command);
         }
-        if let Some(reader) = begins(&words, at, linux == Some(word.command)) {
+        let first = *first.insert(
+            first
+                .filter(|first| first.line == word.line)
+                .unwrap_or(word),
+        );
+        if let Some(reader) = begins(&words, at, first, linux == Some(word.command)) {
             starts.push((at, reader));
         }
     }
+    let inactive = junos::inactive(&words);
+    starts.retain(|(at, _)| {
+        let after = inactive.partition_point(|block| block.end <= *at);
+        inactive.get(after).is_none_or(|block| !block.contains(at))
+    });
     let Some(&(at, reader)) = starts.first() else {
         // The mistake of a queue of htb without a class says what it needs.
         let queue = words.iter().position(|word| word.is(&["htb"]));
         let mistake = queue.and_then(|at| tc::queue(&words, at).err());
         return Err(mistake.unwrap_or_else(|| none(&words)));
     };
-    let mut reading = reader(&words, at)?;
+    // The first one that is understood. If none is, what is wrong with the first one.
+    let (mut at, mut found) = (at, reader(&words, at));
+    let mut wrong = Vec::new();
+    for &(next, reader) in starts.iter().take(TRIED).skip(1) {
+        let Err(mistake) = &found else { break };
+        if let Ok(reading) = reader(&words, next) {
+            wrong.push(mistake.clone());
+            (at, found) = (next, Ok(reading));
+        }
+    }
+    let mut reading = found?;
+    for mistake in wrong {
+        let Mistake { line, message, .. } = mistake;
+        let note = format!("Line {line} is left out, for it is not understood: {message}.");
+        reading.assumed.push(note);
+    }
     // The two lines of a Junos policer are one limit.
     let limits = starts
         .iter()
-        .filter(|(at, _)| !words[*at].is(&["burst-size-limit"]));
+        .filter(|(start, _)| *start >= at && !words[*start].is(&["burst-size-limit"]));
     let more = limits.count().saturating_sub(1);
     if more > 0 {
         let these = match more {
@@ -174,18 +202,18 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
 /// Reads the limit that begins at a word.
 type Reader = fn(&[Word<'_>], usize) -> Result<Reading, Mistake>;
 
-/// The reader of the limit that begins at this word, if one does. `linux` tells whether a word of tc's is before it in
-/// its command.
-fn begins(words: &[Word<'_>], at: usize, linux: bool) -> Option<Reader> {
+/// The reader of the limit that begins at this word, if one does. `first` is the first word of its line, and `linux` tells whether a
+/// word of tc's is before it in its command.
+fn begins(words: &[Word<'_>], at: usize, first: Word<'_>, linux: bool) -> Option<Reader> {
     let (word, next) = (words[at], words.get(at + 1));
     if word.is(&["tbf"]) || word.is(&["htb"]) && tc::limits(words, at) {
         return Some(tc::queue);
     }
     if word.is(&["police"]) {
-        return Some(match linux || tc::wrote(words, at) {
-            true => tc::police,
-            false => ios::police,
-        });
+        return match linux || tc::wrote(words, at) {
+            true => Some(tc::police),
+            false => ios::begins(words, at, first).then_some(ios::police),
+        };
     }
     if word.is(&["shape"]) && next.is_some_and(|next| next.is(&["average", "peak"])) {
         return Some(ios::shape);

@@ -1,4 +1,4 @@
-//! Linux nft(8): `limit rate [over|until] N kbytes/second [burst N kbytes] [drop]`.
+//! Linux nft(8): `limit rate over N kbytes/second [burst N kbytes] drop`, or `limit rate [until] … accept` before a rule that drops.
 //!
 //! A kbyte is 1024 bytes. The kernel's bucket has room for the bytes of one unit of time more than `burst` says:
 //! `nsecs · (rate + burst) / rate` of tokens (`nft_limit_init`, Linux 4.3 to 6.18), so with `/second` it is a second's
@@ -40,9 +40,15 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         }
         assumed.push("The rule has no verdict: `drop` is assumed.".to_owned());
     }
+    if !over && verdict(&["drop", "reject"]) {
+        return Err(limit.mistake(
+            "without `over` this rule drops what is within the limit: write `limit rate over` to drop the rest",
+        ));
+    }
     if !over {
         assumed.push(
-            "Without `over` the rule matches packets within the limit. A later rule is assumed to drop the others."
+            "Without `over` the rule matches packets within the limit. A later rule is assumed to drop the others. Rules that are advised \
+             have `over` and `drop`: they belong before this one, with what it matches."
                 .to_owned(),
         );
     }

@@ -57,6 +57,7 @@ struct Keys {
     rate: Option<u64>,
     ceil: Option<u64>,
     burst: Option<u64>,
+    cburst: Option<u64>,
     limit: Option<u64>,
     /// In nanoseconds.
     latency: Option<u64>,
@@ -72,6 +73,10 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
     let mut assumed = Vec::new();
     match keys.exceed.as_deref() {
         Some("drop" | "shot") => {}
+        Some("reclassify") => assumed.push(
+            "Packets beyond the limit are classified again (`reclassify`), and dropped where nothing else takes them."
+                .to_owned(),
+        ),
         Some(action) => {
             return Err(police.mistake(format!(
                 "this policer does not drop: packets beyond the limit are handled by `{action}`. Advice is for limits \
@@ -103,9 +108,16 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
             let note = "The class may borrow up to `ceil`, so this is taken for its limit.";
             assumed.push(note.to_owned());
         }
+        // What leaves at once is bounded at `ceil` by `cburst`, and at `rate` by `burst`. Without borrowing, both hold (sch_htb.c,
+        // htb_class_mode). By default each is a packet and what a tick of the clock sends.
+        let at_ceil = keys.cburst.unwrap_or(FULL);
+        let burst = match keys.ceil.is_some() && keys.ceil != keys.rate {
+            true => at_ceil,
+            false => at_ceil.min(keys.burst.unwrap_or(FULL)),
+        };
         let limit = Limit::Shaper {
             queue: Some(FIFO * FULL),
-            burst: keys.burst.unwrap_or(FULL).max(FULL),
+            burst: burst.max(FULL),
         };
         return Ok(reading(kind, rate, limit, assumed));
     }
@@ -161,6 +173,8 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             keys.ceil = Some(rate(word, &mut cursor)?);
         } else if word.is(&["burst", "buffer", "maxburst"]) {
             keys.burst = Some(size(word, &mut cursor)?);
+        } else if word.is(&["cburst"]) {
+            keys.cburst = Some(size(word, &mut cursor)?);
         } else if word.is(&["limit"]) {
             keys.limit = Some(size(word, &mut cursor)?);
         } else if word.is(&["latency", "lat"]) {
@@ -181,7 +195,6 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             "minburst",
             "peakrate",
             "mpu",
-            "cburst",
             "overhead",
             "linklayer",
             "prio",
@@ -193,6 +206,7 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             "index",
             "cell",
             "handle",
+            "level",
             "parent",
             "dev",
             "refcnt",

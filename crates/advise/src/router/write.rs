@@ -24,18 +24,19 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
         }
         (Vendor::Ios, Kind::Shaper { queue, .. }) => {
             format!(
-                "shape average {rate}\nqueue-limit {} packets",
+                "! in a policy for output, in a class without police\nshape average {rate}\nqueue-limit {} packets",
                 queue.div_ceil(FULL)
             )
         }
         (Vendor::IosXr, Kind::Policer { burst }) => {
-            format!("police rate {rate} bps burst {burst} bytes")
+            format!("police rate {} burst {burst} bytes", spelled(rate))
         }
         (Vendor::IosXr, Kind::Shaper { queue, .. }) => {
-            format!("shape average {rate} bps\nqueue-limit {queue} bytes")
+            format!("shape average {}\nqueue-limit {queue} bytes", spelled(rate))
         }
         (Vendor::Junos, Kind::Policer { burst }) => format!(
-            "set firewall policer LIMIT if-exceeding bandwidth-limit {rate} burst-size-limit {burst}\n\
+            "# LIMIT: the name of the policer\n\
+             set firewall policer LIMIT if-exceeding bandwidth-limit {rate} burst-size-limit {burst}\n\
              set firewall policer LIMIT then discard"
         ),
         (Vendor::Junos, Kind::Shaper { .. }) => return None,
@@ -43,8 +44,10 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
             format!("police rate {rate}bit burst {burst} conform-exceed drop")
         }
         (Vendor::Tc, Kind::Shaper { queue, burst }) => {
-            // tbf needs room for a full packet with its headers.
-            format!("tbf rate {rate}bit burst {} limit {queue}", burst.max(1600))
+            // Room for a full packet with its headers, and for what is sent between two ticks of a slow clock (250 Hz): with less,
+            // tbf does not reach its rate (tc-tbf(8), `burst`).
+            let burst = burst.max(1600).max(rate / 8 / 250);
+            format!("tbf rate {rate}bit burst {burst} limit {queue}")
         }
         // Its bucket has room for a second of the rate in any case.
         (Vendor::Nft, Kind::Policer { burst }) => {
@@ -56,4 +59,18 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
         }
         (Vendor::Nft, Kind::Shaper { .. }) => return None,
     })
+}
+
+/// A rate in the largest unit of IOS XR in which it is a whole number: numbers of more than 32 bits are refused.
+fn spelled(rate: u64) -> String {
+    let units = [
+        (1_000_000_000, "gbps"),
+        (1_000_000, "mbps"),
+        (1_000, "kbps"),
+    ];
+    let unit = units
+        .into_iter()
+        .find(|(unit, _)| rate.is_multiple_of(*unit));
+    let (unit, name) = unit.unwrap_or((1, "bps"));
+    format!("{} {name}", rate / unit)
 }

@@ -124,6 +124,7 @@ fn of_router(
         Limit::Shaper { queue, burst } => {
             let queue = options.queue.map(Bytes::get).or(queue);
             let queue = queue.ok_or_else(|| missing("--queue", "queue"))?;
+            let burst = options.burst.map_or(burst, Bytes::get);
             Kind::Shaper { queue, burst }
         }
     };

@@ -17,7 +17,7 @@ Examples:
   tidegate sample eth0 --out samples --fraction 1/1000 --rotate 20MB --every 1h
   tidegate sample eth0 --out samples --by client              all flows of 1 % of the clients
   tidegate sample eth1 --out samples --by client --client-net 192.0.2.0/24 --client-net 2001:db8::/32
-  openssl rand -hex 32 > key && tidegate sample eth0 --out samples --key key
+  (umask 077; openssl rand -hex 32 > key) && tidegate sample eth0 --out samples --key key
                                                               the same flows on all servers with this key
   tidegate sample eth0 --out samples --keep 10GB --addresses pseudonym --key key
                                                               for years, without anybody's address

@@ -22,7 +22,9 @@ pub fn start(format: Log, rules: &str) -> anyhow::Result<()> {
         );
         UsageError(text)
     })?;
+    // It would say that it cannot write, and end the program if it cannot say that.
     let log = tracing_subscriber::fmt()
+        .log_internal_errors(false)
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal());

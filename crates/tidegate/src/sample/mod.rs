@@ -25,10 +25,13 @@ use ship::Ship;
 
 /// The headers of a file of the sampler, compressed, have a few hundred bytes.
 const LEAST_FILE: u64 = 1000;
-/// The kernel's memory for packets comes in blocks of this size.
+/// Less does not bridge the time that a disk takes.
 const LEAST_RING: u64 = 1 << 20;
 
 pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
+    let requests = Requests::default();
+    // From the beginning: a service that is reloaded just after its start must not end.
+    signal_hook::flag::register(SIGHUP, Arc::clone(&requests.reload))?;
     let sampler = sampler(options)?;
     if let Some(to) = &options.to {
         ship::check(to, folder(options))?;
@@ -36,8 +39,8 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let fraction = sampler.choice.fraction.get() * 100.0;
     let source = Source::open(&sampler).map_err(wrong)?;
     drop_privileges().context("cannot give up privileges")?;
-    // Threads that begin now have no rights. A signal before this ends the process: nothing is written yet.
-    let requests = requests()?;
+    // Threads that begin now have no rights. A signal to stop before this ends the process: nothing is written yet.
+    stops(&requests)?;
     let quiet = common.quiet;
     let (mut running, writer) = match options.rows.as_deref() {
         None => (Sampler::new(source, sampler).map_err(wrong)?, None),
@@ -125,7 +128,9 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         return usage("--rotate must be at least 1kB: a file would hold headers and no packets");
     }
     if options.ring.get() < LEAST_RING {
-        return usage("--ring must be at least 1MiB: the kernel gives this memory in such blocks");
+        return usage(
+            "--ring must be at least 1MiB: it holds what comes while a file is written to the disk",
+        );
     }
     if options.addresses == Addresses::Pseudonym && options.key.is_none() {
         return usage(
@@ -168,15 +173,13 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     })
 }
 
-/// Ctrl-C and SIGTERM end a sampler properly, and a second one at once. SIGHUP reads the key again.
-fn requests() -> anyhow::Result<Requests> {
-    let requests = Requests::default();
+/// Ctrl-C and SIGTERM end a sampler properly, and a second one at once.
+fn stops(requests: &Requests) -> anyhow::Result<()> {
     let stop = Arc::clone(&requests.stop);
     signals::on(&[SIGINT, SIGTERM], move |_| {
         stop.store(true, Ordering::Relaxed);
     })?;
-    signal_hook::flag::register(SIGHUP, Arc::clone(&requests.reload))?;
-    Ok(requests)
+    Ok(())
 }
 
 fn wrong(error: SampleError) -> anyhow::Error {

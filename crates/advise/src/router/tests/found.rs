@@ -1,0 +1,108 @@
+//! What is found in a configuration, and what is said of it.
+
+use super::*;
+
+#[test]
+fn a_limit_is_found_among_others_that_are_none() {
+    let line = |text: &str| {
+        let found = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (found.line, found.rate.bits_per_second())
+    };
+    for (text, expected) in [
+        (
+            "policy-map POLICE\n class class-default\n  police cir 10000000 bc 312500\n",
+            3,
+        ),
+        ("class police\n police 10m", 2),
+        (
+            "interface Gi0/1\n description link to police 2 HQ\n service-policy input POLICE\n!\npolicy-map A\n class B\n  police 10m",
+            7,
+        ),
+        ("policy-map A class B police cir 10m bc 312500", 1),
+        ("no police 5m\npolice 10m", 2),
+        (
+            "police rate 1000 pps\npolice rate 10 mbps burst 100 kbytes",
+            2,
+        ),
+        (
+            "policer OLD {\n inactive: if-exceeding { bandwidth-limit 1m; burst-size-limit 15k; }\n if-exceeding { bandwidth-limit 10m; burst-size-limit 15k; } then discard; }",
+            3,
+        ),
+        (
+            "inactive: policer OLD { if-exceeding { bandwidth-limit 1m; burst-size-limit 15k; } then discard; }\npolicer NEW { if-exceeding { bandwidth-limit 10m; burst-size-limit 15k; } then discard; }",
+            2,
+        ),
+    ] {
+        assert_eq!(line(text), (expected, 10 * MBIT), "{text}");
+    }
+    let nft = "icmp type echo-request limit rate 5/second accept\nlimit rate over 1250 kbytes/second drop";
+    let found = read(nft).unwrap();
+    assert_eq!(found.line, 2);
+    let note = |text: &str| found.assumed.iter().any(|note| note.starts_with(text));
+    assert!(
+        note("Line 1 is left out, for it is not understood"),
+        "{:?}",
+        found.assumed
+    );
+    // What is wrong with the first one, if none is understood.
+    let error = read("police rate 1000 pps\npolice 10q").unwrap_err();
+    assert_eq!(error.line, 1);
+}
+
+#[test]
+fn a_rule_that_drops_what_is_within_its_limit_is_refused() {
+    for text in [
+        "limit rate 10 mbytes/second drop",
+        "limit rate until 10 mbytes/second drop",
+    ] {
+        assert!(
+            read(text).unwrap_err().message.contains("without `over`"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_a_line_does_besides_is_not_lost_without_a_word() {
+    let text = "police cir 400k bc 20000 pir 500k be 20000 conform-action set-mpls-experimental-imposition-transmit 5 exceed-action policed-dscp-transmit violate-action drop";
+    let found = read(text).unwrap();
+    assert_eq!(found.rate.bits_per_second(), 500_000);
+    assert!(
+        found
+            .assumed
+            .iter()
+            .any(|note| note.contains("add what else")),
+        "{:?}",
+        found.assumed
+    );
+    // tc prints its default so.
+    let printed =
+        read("police 0x1 rate 1Mbit burst 100Kb mtu 2Kb action reclassify overhead 0b").unwrap();
+    assert!(
+        printed
+            .assumed
+            .iter()
+            .any(|note| note.contains("reclassify")),
+        "{:?}",
+        printed.assumed
+    );
+}
+
+#[test]
+fn rates_of_ios_xr_have_units_in_which_they_are_short() {
+    let setting = |rate| Setting {
+        rate: Rate::from_bits_per_second(rate),
+        kind: Kind::Policer { burst: 100_000 },
+        overhead: ETHERNET,
+    };
+    let line = |rate| write(Vendor::IosXr, &setting(rate)).expect("a line");
+    assert_eq!(
+        line(10_000_000_000),
+        "police rate 10 gbps burst 100000 bytes"
+    );
+    assert_eq!(line(1_500_000), "police rate 1500 kbps burst 100000 bytes");
+    assert_eq!(
+        line(1_500_001),
+        "police rate 1500001 bps burst 100000 bytes"
+    );
+}
