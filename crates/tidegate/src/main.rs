@@ -10,8 +10,8 @@
     allow(dead_code, reason = "what only commands use that are not built")
 )]
 
-/// A message for whoever started the program. If it cannot be written, as when the disk of a log is full, the work goes on: the
-/// standard library's macro of this name would end it.
+/// Prints a message to standard error. If that fails, for example because the disk of a log is full, the program goes on. The standard
+/// library's macro of this name would panic.
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         let text = std::format_args!($($text)*);

@@ -16,8 +16,9 @@ use crate::setting::{ETHERNET, FULL};
 const QUEUE: u64 = 83;
 /// What IOS XR counts for a packet of `queue-limit`.
 const PACKET_OF_XR: u64 = 256;
-/// Units of a rate in IOS XR.
-const RATES: [(&str, f64); 4] = [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
+/// Units of a rate in IOS XR, from the smallest on.
+pub(super) const RATES: [(&str, f64); 4] =
+    [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
 /// Whether an action takes packets out of the limit: `transmit`, and `set-dscp-transmit` and the like.
 fn passes(action: &str) -> bool {
     action.ends_with("transmit") || ["set", "continue"].contains(&action)

@@ -23,7 +23,7 @@ mod tests;
 /// Longest text that is read, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
-/// So many limits that are not understood may stand before one that is.
+/// At most so many limits are tried until one is understood.
 const TRIED: usize = 64;
 
 /// Whose configuration it is.
@@ -132,18 +132,16 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
     }
     let words = words(text);
     let mut starts: Vec<(usize, Reader)> = Vec::new();
-    // The command that a word of tc's was in, and the first word of the present line.
-    let (mut linux, mut first) = (None, words.first().copied());
-    for (at, &word) in words.iter().enumerate() {
+    // The command that a word of tc's was in, and where the present line begins.
+    let (mut linux, mut line) = (None, 0);
+    for (at, word) in words.iter().enumerate() {
         if word.is(&["tc", "filter", "action"]) {
             linux = Some(word.command);
         }
-        let first = *first.insert(
-            first
-                .filter(|first| first.line == word.line)
-                .unwrap_or(word),
-        );
-        if let Some(reader) = begins(&words, at, first, linux == Some(word.command)) {
+        if words[line].line != word.line {
+            line = at;
+        }
+        if let Some(reader) = begins(&words, at, words[line], linux == Some(word.command)) {
             starts.push((at, reader));
         }
     }
@@ -152,25 +150,22 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
         let after = inactive.partition_point(|block| block.end <= *at);
         inactive.get(after).is_none_or(|block| !block.contains(at))
     });
-    let Some(&(at, reader)) = starts.first() else {
+    if starts.is_empty() {
         // The mistake of a queue of htb without a class says what it needs.
         let queue = words.iter().position(|word| word.is(&["htb"]));
         let mistake = queue.and_then(|at| tc::queue(&words, at).err());
         return Err(mistake.unwrap_or_else(|| none(&words)));
-    };
-    // The first one that is understood. If none is, what is wrong with the first one.
-    let (mut at, mut found) = (at, reader(&words, at));
-    let mut wrong = Vec::new();
-    for &(next, reader) in starts.iter().take(TRIED).skip(1) {
-        let Err(mistake) = &found else { break };
-        if let Ok(reading) = reader(&words, next) {
-            wrong.push(mistake.clone());
-            (at, found) = (next, Ok(reading));
-        }
     }
-    let mut reading = found?;
-    for mistake in wrong {
-        let Mistake { line, message, .. } = mistake;
+    let mut mistakes = Vec::new();
+    let found = starts.iter().take(TRIED).find_map(|&(at, reader)| {
+        let reading = reader(&words, at);
+        let reading = reading.map_err(|mistake| mistakes.push(mistake)).ok()?;
+        Some((at, reading))
+    });
+    let Some((at, mut reading)) = found else {
+        return Err(mistakes.swap_remove(0));
+    };
+    for Mistake { line, message, .. } in mistakes {
         let note = format!("Line {line} is left out, for it is not understood: {message}.");
         reading.assumed.push(note);
     }

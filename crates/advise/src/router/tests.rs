@@ -5,6 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::setting::{ETHERNET, Kind, Setting};
 
+/// Something of this text is assumed.
+fn assert_assumed(found: &Reading, text: &str) {
+    let notes = &found.assumed;
+    assert!(notes.iter().any(|note| note.contains(text)), "{notes:?}");
+}
+
 fn policer(text: &str) -> (Vendor, u64, u64) {
     let found = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     match found.limit {
@@ -398,14 +404,7 @@ fn comments_and_other_limits() {
     let text = "! the old one: police 1000000\npolice 10m 20000 # was police 5m\n exceed-action drop\n!\n police 30m\n";
     let found = read(text).unwrap();
     assert_eq!((found.rate.bits_per_second(), found.line), (10 * MBIT, 2));
-    assert!(
-        found
-            .assumed
-            .iter()
-            .any(|note| note.contains("1 more limit")),
-        "{:?}",
-        found.assumed
-    );
+    assert_assumed(&found, "1 more limit");
     let policer = |name: &str| {
         format!(
             "policer {name} {{ if-exceeding {{ bandwidth-limit 10m; burst-size-limit 15k; }} then discard; }}\n"

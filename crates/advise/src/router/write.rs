@@ -3,6 +3,7 @@
 use crate::setting::{FULL, Kind, Setting};
 
 use super::Vendor;
+use super::ios::RATES;
 
 /// The line that sets a limit; `None` if the vendor cannot, or not in a line.
 ///
@@ -63,14 +64,10 @@ pub fn write(vendor: Vendor, setting: &Setting) -> Option<String> {
 
 /// A rate in the largest unit of IOS XR in which it is a whole number: numbers of more than 32 bits are refused.
 fn spelled(rate: u64) -> String {
-    let units = [
-        (1_000_000_000, "gbps"),
-        (1_000_000, "mbps"),
-        (1_000, "kbps"),
-    ];
-    let unit = units
+    let units = RATES.iter().rev().map(|&(name, bits)| (name, bits as u64));
+    let whole = units
         .into_iter()
-        .find(|(unit, _)| rate.is_multiple_of(*unit));
-    let (unit, name) = unit.unwrap_or((1, "bps"));
-    format!("{} {name}", rate / unit)
+        .find(|(_, bits)| rate.is_multiple_of(*bits));
+    let (name, bits) = whole.unwrap_or(("bps", 1));
+    format!("{} {name}", rate / bits)
 }
