@@ -94,6 +94,14 @@ impl Dpdk {
     /// # Errors
     /// If there is one already, or DPDK refuses.
     pub fn create(pins: &Path, settings: &Settings) -> Result<Self, DpdkError> {
+        let mut path = Self::begin(pins)?;
+        path.reserve_pages(1)?;
+        path.set(settings)?;
+        Ok(path)
+    }
+
+    /// Starts DPDK, and makes its tables.
+    fn begin(pins: &Path) -> Result<Self, DpdkError> {
         let mut process = process();
         if process.pins.is_some() {
             return Err(DpdkError::Taken);
@@ -106,16 +114,23 @@ impl Dpdk {
         sys::create()?;
         process.pins = Some(pins.to_owned());
         drop(process);
-        let mut path = Self {
+        Ok(Self {
             devices,
             directory: Directory::read(&DpdkMaps)?,
             registry: Registry::read(&DpdkMaps)?,
             pages: 0,
             attached: Vec::new(),
             runs: false,
-        };
-        path.reserve_pages(1)?;
-        path.set(settings)?;
+        })
+    }
+
+    /// A data path that limits nothing: each port sends all that comes in at the other one.
+    ///
+    /// # Errors
+    /// If there is a data path already, or DPDK refuses.
+    pub fn wire() -> Result<Self, DpdkError> {
+        let mut path = Self::begin(Path::new(""))?;
+        path.limit()?;
         Ok(path)
     }
 

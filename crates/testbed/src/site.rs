@@ -43,14 +43,15 @@ impl Site {
     /// The server's address, IPv6.
     pub const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     /// Arguments of `tidegate gate run` on DPDK. The daemon takes the devices of the middle by packet sockets, and needs two cores and
-    /// no hugepages. The core for packets sleeps when nothing comes.
-    pub const ON_DPDK: [&str; 6] = [
+    /// no hugepages. The core for packets sleeps when nothing comes. Nothing takes over the devices if the daemon is killed.
+    pub const ON_DPDK: [&str; 7] = [
         "--dpdk",
         "wan=net_af_packet0,iface=wan",
         "--dpdk",
         "lan=net_af_packet1,iface=lan",
         "--eal",
         "--no-huge -m 512 -l 0,1 --log-level=error",
+        "--no-wire",
     ];
 
     /// Builds the site.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tidegate_gate::config::Log;
 use tidegate_limiter::Rate;
 
 use super::EXIT_CODES;
@@ -64,6 +65,7 @@ pub enum Command {
     Check(Check),
     Up(Up),
     Run(Run),
+    Wire(Wire),
     Down(Down),
     Status(Status),
     Reload(Reload),
@@ -137,7 +139,8 @@ Examples:
 
 SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force.
 They also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate
-down` removes them. With --dpdk the packets pass through this process: when it ends, none pass.
+down` removes them. With --dpdk the packets pass through this process: when it ends, none pass. If it
+dies, another process passes all of them without limits, until the daemon is started again.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
@@ -152,7 +155,23 @@ pub struct Run {
     pub file: PathBuf,
     #[command(flatten)]
     pub imports: Imports,
-    /// Limit by DPDK instead of the kernel, between these two devices: each is an interface of the file, and a PCI
+    #[command(flatten)]
+    pub devices: OnDpdk,
+    /// With --dpdk: if this process dies, let no packet pass. Otherwise a process stands by, and passes all of them without limits
+    #[arg(long, requires = "dpdk")]
+    pub no_wire: bool,
+    /// Format of the log on standard error [default: the key `log` of the configuration]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Least severe level to log: error, warn, info, debug or trace; or rules such as tidegate=debug
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log: String,
+}
+
+/// What the packets of a gate on DPDK pass through.
+#[derive(Debug, Clone, Args)]
+pub struct OnDpdk {
+    /// Pass packets by DPDK instead of the kernel, between these two devices: each is an interface of the file, and a PCI
     /// address or a virtual device with its arguments
     #[arg(long, value_name = "INTERFACE=DEVICE")]
     pub dpdk: Vec<String>,
@@ -165,9 +184,31 @@ pub struct Run {
         default_value = ""
     )]
     pub eal: String,
-    /// Format of the log on standard error [default: the key `log` of the configuration]
-    #[arg(long, value_name = "FORMAT")]
-    pub log_format: Option<LogFormat>,
+}
+
+const WIRE_EXAMPLES: &str = "\
+Examples:
+  sudo tidegate gate wire --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1 --eal '-l 0,1'
+
+SIGTERM, SIGINT and `tidegate gate down` end it, and so does the next `tidegate gate run` with the same
+state folder. No packet passes after that, or those that the gate lets pass.
+";
+
+/// Pass all packets between two devices of DPDK, and limit none.
+///
+/// The daemon of `tidegate gate run --dpdk` has such a process stand by, which passes the packets if the daemon dies.
+/// By hand, it shows whether devices and cables work, or bridges the time until a gate can be started.
+#[derive(Debug, Args)]
+#[command(after_help = WIRE_EXAMPLES, after_long_help = format!("{WIRE_EXAMPLES}\n{EXIT_CODES}"))]
+pub struct Wire {
+    #[command(flatten)]
+    pub devices: OnDpdk,
+    /// Begin when the process dies that has the other end of standard input
+    #[arg(long, hide = true)]
+    pub stands_by: bool,
+    /// Format of the log on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
     /// Least severe level to log: error, warn, info, debug or trace; or rules such as tidegate=debug
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log: String,
@@ -179,6 +220,15 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
+}
+
+impl From<LogFormat> for Log {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
 }
 
 /// Remove all limits, and leave nothing behind.

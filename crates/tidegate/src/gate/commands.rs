@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use serde_json::Value;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
@@ -21,7 +22,8 @@ use super::logs;
 use super::remote::Remote;
 use super::told;
 use super::view::{self, Attached, Reloaded, SubscriberJson};
-use crate::cli::gate::{Assign, Down, LogFormat, Release, Reload, Run, Set, Up};
+use super::wire::{self, StandBy};
+use crate::cli::gate::{Assign, Down, Release, Reload, Run, Set, Up};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::units::plural;
@@ -98,6 +100,7 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
 }
 
 pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
+    let was_wire = wire::end(state)?;
     let pins = match (&options.pins, pins(state)) {
         (Some(pins), _) => pins.clone(),
         (None, Ok(pins)) => pins,
@@ -134,6 +137,9 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     clear(state);
     Events::new(events.as_deref()).add(&user(), "down", Value::Null);
     let mut out = Output::stdout();
+    if was_wire {
+        writeln!(out, "the plain wire has ended: no packet passes")?;
+    }
     // A daemon with the limits in its process has removed them already.
     if there || asked {
         writeln!(out, "all limits are removed")?;
@@ -145,7 +151,7 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
                 state.display()
             )?;
         }
-    } else {
+    } else if !was_wire {
         writeln!(out, "no gate was up at {}", pins.display())?;
     }
     out.commit()?;
@@ -412,13 +418,23 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
 
 pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
-    let format = match options.log_format {
-        Some(LogFormat::Text) => Log::Text,
-        Some(LogFormat::Json) => Log::Json,
-        None => config.log,
-    };
+    let format = options.log_format.map_or(config.log, Log::from);
     logs::start(format, &options.log)?;
     let endpoints = Endpoints::open(&config)?;
+    let stand_by = || match D::OUTLIVES_PROCESS || options.no_wire {
+        true => Ok(None),
+        false => {
+            let started = StandBy::start(&options.devices, &config.state, (format, &options.log));
+            started
+                .map(Some)
+                .context("cannot start the process that stands by")
+        }
+    };
+    // If this gate does not start, the packets go on to pass.
+    let mut spare = match wire::end(&config.state)? {
+        true => stand_by()?,
+        false => None,
+    };
     let (gate, report, taken) = patiently(
         || Gate::<D>::start(&config),
         |process| {
@@ -444,9 +460,15 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         false => "packets that came in are still sent, and no more pass",
     };
     let gate = LocalGate::held(gate).lenient(options.imports.lenient);
+    if spare.is_none() {
+        spare = stand_by()?;
+    }
     let served = endpoints.serve(Box::new(gate), then);
     if !D::OUTLIVES_PROCESS {
         Gate::<D>::down_at(Folders::from(&config))?;
+        if let Some(spare) = spare {
+            spare.dismiss();
+        }
         clear(&config.state);
         tracing::info!("the ports are closed");
     }

@@ -26,6 +26,7 @@ mod testing;
 mod told;
 mod top;
 mod view;
+mod wire;
 
 use std::io::Write;
 
@@ -39,10 +40,12 @@ use crate::output::Output;
 use crate::table::Paint;
 
 pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
+    let state = &options.folder.state;
     match &options.command {
         Command::Check(options) => return check::run(options),
         Command::Openapi(_) => return openapi(),
-        Command::Run(options) if !options.dpdk.is_empty() => return dpdk::run(options),
+        Command::Run(options) if !options.devices.dpdk.is_empty() => return dpdk::run(options),
+        Command::Wire(options) => return wire::run(options, state),
         Command::Schema => return schema(),
         _ => rights::check()?,
     }
@@ -70,7 +73,8 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
                 Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
                     status::ask(options, state, paint)
                 }
-                gate => status::run(options, &mut gate?, state, paint),
+                Err(error) => Err(wire::instead(state).unwrap_or(error).into()),
+                Ok(mut gate) => status::run(options, &mut gate, state, paint),
             }
         }
         Command::Flows(options) => {
@@ -92,7 +96,9 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
             }
             gate => top::run(options, &mut gate?, state),
         },
-        Command::Check(_) | Command::Openapi(_) | Command::Schema => Ok(Exit::Done),
+        Command::Check(_) | Command::Openapi(_) | Command::Schema | Command::Wire(_) => {
+            Ok(Exit::Done)
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! The gate on DPDK in front of the kernel's TCP: between two devices of a namespace, which DPDK takes by packet
 //! sockets (af_packet). The machine in the middle is a bridge no longer.
 
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::felt::{download, link, watching};
-use super::support::{BRIDGE, Findings, Gate, alone, has_iperf, jain, measured, permitted};
+use super::support::{
+    BRIDGE, Findings, Gate, TIDEGATE, alone, has_iperf, jain, measured, permitted,
+};
 use super::tcp::{WHOLE, findings, observe, queue_each, round_trips, windows};
 use tidegate_testbed::iperf::{Bulk, Received};
 use tidegate_testbed::link::LinkPlan;
-use tidegate_testbed::namespace::Process;
+use tidegate_testbed::namespace::{Namespace, Process};
 use tidegate_testbed::site::{LinkPosition, Site};
 
 /// A site whose middle forwards nothing by itself.
@@ -85,13 +89,14 @@ fn mixed_senders_share_fairly_on_dpdk() {
 
 /// The same two devices with two pairs of queues each, and two cores for packets. The kernel spreads the flows of a subscriber over
 /// both, so one of them hands packets to the other.
-const ON_TWO_CORES: [&str; 6] = [
+const ON_TWO_CORES: [&str; 7] = [
     "--dpdk",
     "wan=net_af_packet0,iface=wan,qpairs=2",
     "--dpdk",
     "lan=net_af_packet1,iface=lan,qpairs=2",
     "--eal",
     "--no-huge -m 768 --lcores 0@0,1@0,2@1 --log-level=error",
+    "--no-wire",
 ];
 
 /// A shaper, a FairPolicer and phantom queues, one after the other by reload, on two cores: all have the rate, and six flows share
@@ -163,4 +168,96 @@ fn round_trips_on_dpdk_are_those_of_the_senders_kernel() {
         found.late = site.link.report().unwrap().lateness.p99;
         Some(found)
     });
+}
+
+/// Sends a datagram every 20 ms to a client that answers, for at most this time. Returns how long the first answer took, if there is one.
+fn answered(server: &Namespace, client: SocketAddr, most: Duration) -> Option<Duration> {
+    let ask = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let pause = Some(Duration::from_millis(20));
+        socket.set_read_timeout(pause).unwrap();
+        let began = Instant::now();
+        while began.elapsed() < most {
+            socket.send_to(b"?", client).unwrap();
+            if socket.recv(&mut [0]).is_ok() {
+                return Some(began.elapsed());
+            }
+        }
+        None
+    };
+    server.enter(ask).unwrap()
+}
+
+/// Takes down a gate when the test ends, also if it fails: a wire outlives it otherwise.
+struct TakenDown<'a>(&'a Gate<'a>);
+
+impl Drop for TakenDown<'_> {
+    fn drop(&mut self) {
+        self.0.try_run("down");
+    }
+}
+
+/// The gate drops what it does not know. If it is killed, all packets pass, until the next gate limits or the wire is taken down.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn a_daemon_that_dies_leaves_a_plain_wire() {
+    const SOON: Duration = Duration::from_secs(10);
+    const NEVER: Duration = Duration::from_secs(1);
+    let _alone = alone();
+    let Some(site) = site("a_daemon_that_dies_leaves_a_plain_wire", &link()) else {
+        return;
+    };
+    let client = SocketAddr::new(site.client_address(16).unwrap(), 7);
+    let answers = || UdpSocket::bind(client).unwrap();
+    let answers = site.client.enter(answers).unwrap();
+    std::thread::spawn(move || {
+        while let Ok((_, from)) = answers.recv_from(&mut [0]) {
+            let _ = answers.send_to(b"!", from);
+        }
+    });
+    let passes = |most| answered(&site.server, client, most);
+    let other = "[[subscriber]]\nname = \"other\"\ndown = \"20mbit\"\naddresses = \"192.0.2.77\"\n";
+    let gate = Gate::new(
+        &site.middle,
+        &format!("unknown = \"drop\"\n{BRIDGE}\n{other}"),
+    );
+    let _taken_down = TakenDown(&gate);
+    let with_wire = &Site::ON_DPDK[..6];
+    let wire_after_kill = |mut daemon: Process| {
+        daemon.child().kill().unwrap();
+        daemon.child().wait().unwrap();
+        let took = passes(SOON).expect("no packet passes");
+        eprintln!(
+            "the first packet passed {} ms after the death",
+            took.as_millis()
+        );
+        let said = gate.try_run("status");
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("a plain wire (process "), "{said}");
+        assert!(gate.log().contains("the daemon died"), "{}", gate.log());
+    };
+
+    let daemon = gate.daemon_with(with_wire);
+    assert_eq!(passes(NEVER), None);
+    wire_after_kill(daemon);
+    let daemon = gate.daemon_with(with_wire);
+    assert_eq!(passes(NEVER), None);
+    wire_after_kill(daemon);
+    assert!(gate.run("down").contains("the plain wire has ended"));
+    assert_eq!(passes(NEVER), None);
+    // A daemon that ends by itself leaves none.
+    let daemon = gate.daemon_with(with_wire);
+    interrupt(daemon, &gate);
+    assert_eq!(passes(NEVER), None);
+    let said = gate.try_run("status");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(!said.contains("wire"), "{said}");
+    // By hand.
+    let mut wire = Command::new(TIDEGATE);
+    wire.args(["gate", "wire"]).args(with_wire);
+    let mut wire = site.middle.start(&mut wire).unwrap();
+    assert!(passes(SOON).is_some());
+    wire.interrupt().unwrap();
+    assert!(wire.child().wait().unwrap().success());
+    assert_eq!(passes(NEVER), None);
 }

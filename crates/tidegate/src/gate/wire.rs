@@ -1,0 +1,192 @@
+//! A plain wire on DPDK: every packet that comes in at one device goes out at the other, and none is limited.
+//!
+//! The packets of a gate on DPDK pass through its daemon. So the daemon has a process stand by, which takes over the devices as a plain
+//! wire if the daemon dies. It holds nothing until then but one end of a pipe, and learns of the death because the kernel closes the other
+//! end, whatever the reason. The next daemon ends the wire and limits again.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use tidegate_gate::config::Log;
+use tidegate_gate::control::ControlError;
+
+use crate::cli::gate::{OnDpdk, Wire};
+use crate::exit::Exit;
+
+/// The file that a wire locks, in the state folder of its gate. It holds the number of the process.
+const FILE: &str = "wire";
+/// A wire ends when its ports have sent what they took in.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+/// The flag of a process that stands by.
+const STANDS_BY: &str = "--stands-by";
+
+/// The process that has the ports of the gate with this state as a plain wire, if there is one.
+pub fn holder(state: &Path) -> Option<Pid> {
+    let mut file = File::open(state.join(FILE)).ok()?;
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        // It was left by a wire that was killed.
+        return None;
+    }
+    let mut process = String::new();
+    file.read_to_string(&mut process).ok()?;
+    Pid::from_raw(process.trim().parse().ok()?)
+}
+
+/// What is said of a gate with this state that is not up, if its ports are a plain wire.
+pub fn instead(state: &Path) -> Option<ControlError> {
+    let process = holder(state)?.as_raw_nonzero();
+    let text = format!(
+        "nothing is limited: all packets pass through a plain wire (process {process}). `tidegate gate run` limits again, \
+         and `tidegate gate down` ends the wire"
+    );
+    Some(ControlError::Down(text))
+}
+
+/// Ends the plain wire of the gate with this state, and waits until its ports are free. Returns whether there was one.
+///
+/// # Errors
+/// If it cannot be ended.
+pub fn end(state: &Path) -> anyhow::Result<bool> {
+    let Some(process) = holder(state) else {
+        return Ok(false);
+    };
+    let number = process.as_raw_nonzero();
+    kill_process(process, Signal::TERM)
+        .with_context(|| format!("cannot end the plain wire of this gate (process {number})"))?;
+    let until = Instant::now() + PATIENCE;
+    while holder(state).is_some() {
+        if Instant::now() > until {
+            bail!("the plain wire of this gate (process {number}) does not end: kill it");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(true)
+}
+
+/// A process that becomes a plain wire if this process dies.
+pub struct StandBy {
+    child: Child,
+    /// A byte says that the ports were closed on purpose. Otherwise the kernel closes it with this process.
+    alive: ChildStdin,
+}
+
+impl StandBy {
+    /// Starts it for these devices and the gate with this state.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(devices: &OnDpdk, state: &Path, (format, rules): (Log, &str)) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["gate", "wire", STANDS_BY, "--state"]);
+        command.arg(state).args(["--log", rules]);
+        let format = match format {
+            Log::Text => "text",
+            Log::Json => "json",
+        };
+        command.args(["--log-format", format]);
+        for device in &devices.dpdk {
+            command.args(["--dpdk", device]);
+        }
+        command.arg(format!("--eal={}", devices.eal));
+        // Ctrl-C in the daemon's terminal is for the daemon.
+        command.process_group(0);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let alive = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { child, alive })
+    }
+
+    /// Ends it: the ports were closed on purpose.
+    pub fn dismiss(mut self) {
+        // It may have been killed before.
+        let _ = self.alive.write_all(b"\n");
+        drop(self.alive);
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until the process that has the other end of the pipe ends. Returns whether it died without a word.
+#[cfg(feature = "dpdk")]
+fn died(mut alive: impl Read) -> io::Result<bool> {
+    loop {
+        match alive.read(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return Ok(read? == 0),
+        }
+    }
+}
+
+#[cfg(feature = "dpdk")]
+pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+    use tidegate_gate::{DataPath, Dpdk};
+
+    let devices = super::dpdk::devices(&options.devices)?;
+    super::logs::start(options.log_format.into(), &options.log)?;
+    if options.stands_by && !died(io::stdin())? {
+        return Ok(Exit::Done);
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let file = lock(state)?;
+    devices.choose();
+    let wire = Dpdk::wire()?;
+    let text = "the devices are a plain wire: all packets pass, and nothing is limited";
+    match options.stands_by {
+        true => tracing::error!(
+            "the daemon died. {text}, until it is started again, or until `tidegate gate down`"
+        ),
+        false => tracing::info!("{text}"),
+    }
+    signals.forever().next();
+    wire.remove()?;
+    let _ = std::fs::remove_file(state.join(FILE));
+    drop(file);
+    tracing::info!("the ports are closed");
+    Ok(Exit::Done)
+}
+
+#[cfg(not(feature = "dpdk"))]
+pub fn run(_: &Wire, _: &Path) -> anyhow::Result<Exit> {
+    Err(super::dpdk::absent().into())
+}
+
+/// Locks the ports of the gate with this state for this process.
+#[cfg(feature = "dpdk")]
+fn lock(state: &Path) -> anyhow::Result<File> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+    let path = state.join(FILE);
+    let place = || format!("cannot write {}", path.display());
+    let mut folder = std::fs::DirBuilder::new();
+    folder
+        .recursive(true)
+        .mode(0o700)
+        .create(state)
+        .with_context(place)?;
+    let mut options = File::options();
+    // Others who could read it could lock it.
+    options.create(true).write(true).truncate(false).mode(0o600);
+    let mut file = options.open(&path).with_context(place)?;
+    // Those who only look lock it for a moment.
+    let until = Instant::now() + Duration::from_secs(1);
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() > until {
+            bail!("this gate has a plain wire already: `tidegate gate down` ends it");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    file.set_len(0).with_context(place)?;
+    writeln!(file, "{}", std::process::id()).with_context(place)?;
+    Ok(file)
+}
