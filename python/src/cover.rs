@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 pub fn cover(
     py: Python<'_>,
     ends: Vec<usize>,
-    mut weights: Vec<u64>,
+    mut weights: Vec<u128>,
     goal: u128,
 ) -> Vec<Option<u32>> {
     py.detach(|| {
@@ -44,10 +44,10 @@ pub fn cover(
 }
 
 /// The sums of the first weights: of none, of one, and so on.
-fn sums(weights: &[u64]) -> Vec<u128> {
+fn sums(weights: &[u128]) -> Vec<u128> {
     let mut sum = 0;
     let sums = weights.iter().map(|weight| {
-        sum += u128::from(*weight);
+        sum += *weight;
         sum
     });
     std::iter::once(0).chain(sums).collect()

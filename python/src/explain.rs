@@ -110,9 +110,11 @@ impl Asked {
         }
         let outcome = analyse_pieces(opened, options, sink);
         match (outcome.error, pieces.get(outcome.piece)) {
-            (Some(error), Some(piece)) if outcome.counters.frames == 0 => {
-                Err(Problem::of_capture(Path::new(&piece.name), &error))
-            }
+            (Some(error), Some(piece)) if outcome.counters.frames == 0 => Err(Problem::of_capture(
+                Path::new(&piece.name),
+                &error,
+                piece.errno(),
+            )),
             _ => Ok(()),
         }
     }

@@ -29,6 +29,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lab::examples, module)?)?;
     module.add_function(wrap_pyfunction!(limiter::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(cover::cover, module)?)?;
+    module.add_function(wrap_pyfunction!(source::captures_in, module)?)?;
+    module.add_function(wrap_pyfunction!(source::named_like_a_capture, module)?)?;
     module.add_function(wrap_pyfunction!(keep_memory, module)?)
 }
 

@@ -53,24 +53,34 @@ pub fn simulate(
     rate: &str,
     depth: &str,
     queues: u16,
-    times: PyBuffer<i64>,
-    sizes: PyBuffer<i64>,
-    queue: Option<PyBuffer<i64>>,
+    times: Integers,
+    sizes: Integers,
+    queue: Option<Integers>,
 ) -> PyResult<Table> {
     let config = config(scheme, rate, depth, queues).map_err(PyValueError::new_err)?;
-    let times = times.to_vec(py)?;
-    let sizes = sizes.to_vec(py)?;
-    let queue = match queue {
-        Some(queue) => queue.to_vec(py)?,
-        None => vec![0; times.len()],
-    };
-    let packets = packets(&times, &sizes, &queue, queues).map_err(PyValueError::new_err)?;
+    let queue = queue.map_or_else(|| vec![0; times.0.len()], |queue| queue.0);
+    let packets = packets(&times.0, &sizes.0, &queue, queues).map_err(PyValueError::new_err)?;
     py.detach(|| {
         let mut table = Filling::new(Vec::new());
         table.add(&offer(&config, packets), &[])?;
         Ok(table.finish())
     })
     .map_err(failed)
+}
+
+/// A copy of an array.
+pub struct Integers(Vec<i64>);
+
+impl<'py> FromPyObject<'_, 'py> for Integers {
+    type Error = PyErr;
+
+    fn extract(array: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Without values there may be no memory either, which PyO3 does not take.
+        if array.len()? == 0 {
+            return Ok(Self(Vec::new()));
+        }
+        PyBuffer::get(&array)?.to_vec(array.py()).map(Self)
+    }
 }
 
 fn config(scheme: &str, rate: &str, depth: &str, queues: u16) -> Result<LimiterConfig, String> {

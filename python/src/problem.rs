@@ -13,6 +13,8 @@ pub struct Problem {
     /// Where in the capture, in bytes after decompression.
     offset: Option<u64>,
     reason: String,
+    /// The system's number of its error, if it refused.
+    errno: Option<i32>,
 }
 
 impl Problem {
@@ -21,14 +23,16 @@ impl Problem {
             file: file.display().to_string(),
             offset: None,
             reason: error.to_string(),
+            errno: error.raw_os_error(),
         }
     }
 
-    pub fn of_capture(file: &Path, error: &ReadError) -> Self {
+    pub fn of_capture(file: &Path, error: &ReadError, errno: Option<i32>) -> Self {
         Self {
             file: file.display().to_string(),
             offset: Some(error.offset),
             reason: error.reason.to_string(),
+            errno,
         }
     }
 
@@ -37,13 +41,14 @@ impl Problem {
             file: file.display().to_string(),
             offset: None,
             reason,
+            errno: None,
         }
     }
 
     /// As `tidegate.CaptureError`.
     pub fn exception(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let class = py.import("tidegate._errors")?.getattr("CaptureError")?;
-        let error = class.call1((&self.file, self.offset, &self.reason))?;
+        let error = class.call1((&self.file, self.offset, &self.reason, self.errno))?;
         Ok(error.unbind())
     }
 

@@ -192,10 +192,10 @@ fn read(
     };
     let mut rows = Gather::new(request, &capture.name(), out, stop);
     let pieces = capture.in_order();
-    let mut names = Vec::new();
+    let mut read = Vec::new();
     let opened = pieces.iter().filter_map(|piece| match piece.open(bytes) {
         Ok(source) => {
-            names.push(&piece.name);
+            read.push(*piece);
             Some(source)
         }
         Err(error) => {
@@ -208,11 +208,10 @@ fn read(
     });
     let outcome = analyse_pieces(opened, options, &mut rows);
     rows.finish();
-    if let (Some(error), Some(name)) = (outcome.error, names.get(outcome.piece)) {
-        let _ = out.send(Message::Problem(Problem::of_capture(
-            Path::new(name),
-            &error,
-        )));
+    if let (Some(error), Some(piece)) = (outcome.error, read.get(outcome.piece)) {
+        let name = Path::new(&piece.name);
+        let problem = Problem::of_capture(name, &error, piece.errno());
+        let _ = out.send(Message::Problem(problem));
     }
 }
 
@@ -376,10 +375,17 @@ impl Sink for Gather<'_> {
     }
 
     fn transfer(&mut self, transfer: &Transfer<'_>, _: &Metrics) {
-        if let Kept::Packets(rows) = &mut self.kept {
-            rows.rows
-                .extend(PacketRow::of(&self.file, self.start, transfer));
+        // A transfer may have millions of packets.
+        let file = Arc::clone(&self.file);
+        for row in PacketRow::of(&file, self.start, transfer) {
+            let Kept::Packets(rows) = &mut self.kept else {
+                return;
+            };
+            rows.rows.push(row);
             self.send(BATCH);
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
         }
     }
 

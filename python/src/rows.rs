@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_array::ffi::to_ffi;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate_dataset::Networks;
@@ -33,7 +33,8 @@ pub struct Rows {
     schema: SchemaRef,
     raise: bool,
     problems: Problems,
-    progress: Option<Arc<Py<PyAny>>>,
+    /// Makes what is told how far a reading is.
+    progress: Option<Py<PyAny>>,
 }
 
 /// Tables of networks, for `read`.
@@ -146,7 +147,7 @@ pub fn read(
         },
         raise: raise_errors,
         problems: Problems::default(),
-        progress: progress.map(Arc::new),
+        progress,
     })
 }
 
@@ -159,17 +160,21 @@ pub fn detector_named(name: &str) -> PyResult<detect::Entry> {
 }
 
 impl Rows {
-    fn stream(&self) -> Stream {
+    fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        let progress = match &self.progress {
+            Some(progress) => Some(Arc::new(progress.call0(py)?)),
+            None => None,
+        };
         lock(&self.problems).clear();
-        Stream {
+        Ok(Stream {
             reading: Reading::start(&self.request),
             schema: Arc::clone(&self.schema),
             raise: self.raise,
             problems: Arc::clone(&self.problems),
-            progress: self.progress.clone(),
+            progress,
             thread: std::thread::current().id(),
             told: Instant::now(),
-        }
+        })
     }
 }
 
@@ -182,15 +187,15 @@ impl Rows {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        capsule::stream(py, self.stream())
+        capsule::stream(py, self.stream(py)?)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::schema(py, &self.schema)
     }
 
-    fn __iter__(&self) -> Batches {
-        Batches(Mutex::new(self.stream()))
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Batches> {
+        Ok(Batches(Mutex::new(self.stream(py)?)))
     }
 
     /// What was wrong with captures in the last reading.
@@ -249,34 +254,43 @@ impl Stream {
         self.raise
     }
 
-    /// What is to be told of how far the reading is: now and then, and at its end.
-    fn due(&mut self, next: &Next) -> Option<Told> {
-        let end = matches!(next, Next::End);
+    /// What is to be told now of how far the reading is, and whom.
+    fn due(&mut self) -> Option<(Arc<Py<PyAny>>, u64)> {
         let whom = Arc::clone(self.progress.as_ref()?);
-        (end || self.told.elapsed() >= TELL).then(|| {
+        (self.told.elapsed() >= TELL).then(|| {
             self.told = Instant::now();
-            Told {
-                whom,
-                bytes: (!end).then(|| self.reading.bytes()),
-            }
+            (whom, self.reading.bytes())
         })
     }
 }
 
-/// How far a reading is: so many bytes were read, or it ended.
-struct Told {
-    whom: Arc<Py<PyAny>>,
-    bytes: Option<u64>,
+impl Drop for Stream {
+    /// Nobody wants more.
+    fn drop(&mut self) {
+        if std::thread::current().id() == self.thread {
+            // Where Python ends too, nobody looks.
+            Python::try_attach(|py| ended(py, self.progress.take()));
+        }
+    }
 }
 
-/// What is due whenever something comes, or nothing for a while. No lock may be held: other threads of Python may run.
+/// Tells that a reading ended.
+fn ended(py: Python<'_>, whom: Option<Arc<Py<PyAny>>>) {
+    if let Some(whom) = whom
+        && let Err(error) = whom.call1(py, (None::<u64>,))
+    {
+        error.write_unraisable(py, Some(whom.bind(py)));
+    }
+}
+
+/// What is due before each wait. No lock may be held: other threads of Python may run.
 ///
 /// # Errors
-/// Ctrl-C came.
-fn look(py: Python<'_>, told: Option<Told>) -> PyResult<()> {
+/// Ctrl-C came, or what is told how far the reading is failed.
+fn look(py: Python<'_>, due: Option<(Arc<Py<PyAny>>, u64)>) -> PyResult<()> {
     py.check_signals()?;
-    match told {
-        Some(told) => told.whom.call1(py, (told.bytes,)).map(drop),
+    match due {
+        Some((whom, bytes)) => whom.call1(py, (bytes,)).map(drop),
         None => Ok(()),
     }
 }
@@ -287,13 +301,11 @@ impl Iterator for Stream {
     fn next(&mut self) -> Option<Self::Item> {
         let here = std::thread::current().id() == self.thread;
         loop {
-            let next = self.reading.next(LOOK);
-            if here && Python::attach(|py| interrupted(py, look(py, self.due(&next)))) {
+            if here && let Some(error) = Python::attach(|py| stopped(py, look(py, self.due()))) {
                 self.reading.end();
-                let error = "interrupted by Ctrl-C";
                 return Some(Err(ArrowError::ExternalError(error.into())));
             }
-            match next {
+            match self.reading.next(LOOK) {
                 Next::Batch(batch) => return Some(batch),
                 Next::Problem(problem) => {
                     if self.note(&problem) {
@@ -307,19 +319,18 @@ impl Iterator for Stream {
     }
 }
 
-/// Whether Ctrl-C came. Python hears of it again when the caller's library is back.
-fn interrupted(py: Python<'_>, looked: PyResult<()>) -> bool {
-    match looked {
-        Ok(()) => false,
-        Err(_) => {
-            let again = py
-                .import("_thread")
-                .and_then(|module| module.call_method0("interrupt_main"));
-            // Without it the library's error is all that Python hears of.
-            drop(again);
-            true
-        }
+/// Why the reading stops. Of Ctrl-C, Python hears again when the caller's library is back.
+fn stopped(py: Python<'_>, looked: PyResult<()>) -> Option<String> {
+    let error = looked.err()?;
+    if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        return Some(error.to_string());
     }
+    let again = py
+        .import("_thread")
+        .and_then(|module| module.call_method0("interrupt_main"));
+    // Without it the library's error is all that Python hears of.
+    drop(again);
+    Some("interrupted by Ctrl-C".to_owned())
 }
 
 impl RecordBatchReader for Stream {
@@ -340,21 +351,20 @@ impl Batches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         loop {
-            let (next, due) = py.detach(|| {
-                let mut stream = lock(&self.0);
-                let next = stream.reading.next(LOOK);
-                let due = stream.due(&next);
-                (next, due)
-            });
+            let due = py.detach(|| lock(&self.0).due());
             look(py, due)?;
-            match next {
+            match py.detach(|| lock(&self.0).reading.next(LOOK)) {
                 Next::Batch(batch) => return Ok(Some(Batch(batch.map_err(failed)?))),
                 Next::Problem(problem) => {
                     if lock(&self.0).note(&problem) {
                         return Err(problem.raise(py));
                     }
                 }
-                Next::End => return Ok(None),
+                Next::End => {
+                    let whom = lock(&self.0).progress.take();
+                    ended(py, whom);
+                    return Ok(None);
+                }
                 Next::Waiting => {}
             }
         }

@@ -2,6 +2,7 @@
 
 from array import array
 from pathlib import Path
+from typing import Any
 
 import numpy
 import polars
@@ -74,6 +75,12 @@ def test_wrong_arrays_are_value_errors() -> None:
     ]:
         with pytest.raises(ValueError, match=match):
             tidegate.limiter.policer(times, sizes, rate="1mbit", burst="3kB")
+    for wrong in (["a"], numpy.array([1], dtype="datetime64[ns]"), [2**63], numpy.array(1), numpy.array([[1]])):
+        with pytest.raises(TypeError, match="times: these are no integers of 64 bits"):
+            tidegate.limiter.policer(wrong, [1], rate="1mbit", burst="3kB")  # type: ignore[arg-type]
+    nothing: Any
+    for nothing in ([], numpy.array([], dtype="int64")):
+        assert len(tidegate.limiter.policer(nothing, nothing, rate="1mbit", burst="3kB")) == 0
     with pytest.raises(ValueError, match="rate"):
         tidegate.limiter.policer([1], [1], rate="fast", burst="3kB")
 

@@ -2,6 +2,8 @@
 
 import csv
 import os
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +94,11 @@ def test_errors_have_file_place_and_reason(policed: Path, tmp_path: Path) -> Non
         list(tidegate.read(tmp_path / "missing.pcap"))
     assert raised.value.offset is None
 
+    # Other processes get them too.
+    for error in (raised.value, tidegate.DatasetError("a", "b")):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), vars(again), str(again)) == (type(error), vars(error), str(error))
+
     # The others are read, and what there is of the damaged one.
     rows = tidegate.read([broken, cut, policed], errors="keep")
     files = set(polars.DataFrame(rows)["file"])
@@ -140,7 +147,7 @@ def test_a_reading_tells_how_far_it_is(policed: Path, capsys: pytest.CaptureFixt
         bar(read)
 
     pieces = [(str(policed), policed)]
-    rows = tidegate._native.read([pieces] * 40, "packet", "tidegate", None, True, 1, None, None, note)
+    rows = tidegate._native.read([pieces] * 40, "packet", "tidegate", None, True, 1, None, None, lambda: note)
     assert sum(map(len, rows)) > 0
     assert told[-1] is None and told[:-1] == sorted(number for number in told if number is not None)
     shown = capsys.readouterr().err
@@ -177,6 +184,34 @@ def test_other_threads_run_meanwhile(policed: Path) -> None:
     finally:
         done.set()
         thread.join()
+
+
+def test_long_transfers_come_in_parts(policed: Path) -> None:
+    # No thread may hold all packets of a transfer as rows.
+    assert max(map(len, tidegate.read(policed, by="packet"))) <= 8192
+
+
+def test_folders_have_the_captures_that_the_program_finds(policed: Path, tmp_path: Path) -> None:
+    shutil.copy(policed, tmp_path / os.fsdecode(b"not-\xff-text.pcap.xz"))
+    subprocess.run(["xz", "-dc"], stdin=policed.open("rb"), stdout=(tmp_path / "unnamed").open("wb"), check=True)
+    (tmp_path / "folder.pcap").mkdir()
+    files = set(polars.DataFrame(tidegate.read(tmp_path))["file"])
+    assert files == {f"{tmp_path}/not-\ufffd-text.pcap.xz", f"{tmp_path}/unnamed"}
+
+
+def test_an_error_of_the_bar_is_no_keyboard_interrupt(policed: Path) -> None:
+    def bar() -> Any:
+        def fail(read: int | None) -> None:
+            if read is not None:
+                raise OSError("the terminal has gone")
+
+        return fail
+
+    rows = tidegate._native.read([[(str(policed), policed)]] * 200, "packet", "tidegate", None, True, 1, None, None, bar)
+    with pytest.raises(OSError, match="the terminal has gone"):
+        list(rows)
+    with pytest.raises(Exception, match="the terminal has gone"):
+        pyarrow.table(rows)
 
 
 def test_a_reading_may_be_left(policed: Path) -> None:

@@ -16,6 +16,7 @@ import numpy
 import polars
 import pytest
 import tidegate
+from polars.testing import assert_frame_equal
 from tidegate import _misjudged, _networks, _shares
 
 #: AS number, country, continent, share of clients behind a policer, plans in bit/s.
@@ -231,17 +232,41 @@ def test_the_truth_is_in_the_intervals(dataset: Path) -> None:
             assert row["loss_rate_policed"] is None and row["clusters_of_policing_rates"] is None
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    # 300 samples of 60 clients with 1 to 20 segments each, of which 20 % are policed.
+def few(chance: random.Random) -> int:
+    """Segments of a client: about equally many."""
+    return chance.randint(1, 20)
+
+
+def heavy(chance: random.Random) -> int:
+    """A few clients have most of the segments, such as proxies do."""
+    return min(int(3 * chance.paretovariate(1.1)), 5000)
+
+
+@pytest.mark.parametrize("sizes", [few, heavy])
+@pytest.mark.parametrize("clients", [20, 60, 400])
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_intervals_hold_the_truth_as_often_as_they_say(sizes: Callable[[random.Random], int], clients: int, share: float) -> None:
+    # A share of the clients is policed. Of the others, the loss rates lie close together.
     chance = random.Random(2)
-    held = 0
-    for _ in range(300):
-        clients = [(size, size * (chance.random() < 0.2)) for size in (chance.randint(1, 20) for _ in range(60))]
-        parts, wholes = [part for _, part in clients], [whole for whole, _ in clients]
-        products = [sum(map(operator.mul, *pair)) for pair in [(parts, parts), (parts, wholes), (wholes, wholes)]]
-        _, low, high = _shares.interval(_shares.Sums(len(clients), sum(parts), sum(wholes), *products))
-        held += low <= 0.2 <= high
-    assert 0.90 <= held / 300 <= 1
+    held = {True: 0, False: 0}
+    for _ in range(400):
+        wholes = [1000 * sizes(chance) for _ in range(clients)]
+        policed = [whole * (chance.random() < share) for whole in wholes]
+        lost = [int(whole * chance.betavariate(100 * share, 100 * (1 - share))) for whole in wholes]
+        for parts, mean in ((policed, False), (lost, True)):
+            products = [sum(map(operator.mul, *pair)) for pair in [(parts, parts), (parts, wholes), (wholes, wholes)]]
+            _, low, high = _shares.interval(_shares.Sums(clients, sum(parts), sum(wholes), *products), mean)
+            held[mean] += low <= share <= high
+    assert held[False] / 400 >= 0.92
+    assert held[True] / 400 >= 0.91
+
+
+def test_one_client_says_nothing_of_others() -> None:
+    # Of a client that has all segments but for a few, nothing follows for shares.
+    (part, whole), others = (0, 10**6), 30
+    sums = _shares.Sums(1 + others, part, whole + others, 0, 0, whole**2 + others)
+    assert _shares.interval(sums)[2] > 0.75
+    assert _shares.interval(sums, mean=True) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("truth", [0.0, 0.004, 0.2, 1.0])
@@ -270,6 +295,9 @@ def test_prevalences_hold_the_truth_although_the_detector_errs(truth: float) -> 
 def test_a_detector_that_says_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no more often"):
         _misjudged.prevalence(0.1, 100, tidegate.Tested(100, 10, 100, 10))
+    for impossible in (tidegate.Tested(0, 0, 100, 1), tidegate.Tested(100, 101, 100, 1), tidegate.Tested(100, 99, 100, -1)):
+        with pytest.raises(ValueError, match="found is at most policed"):
+            _misjudged.prevalence(0.1, 100, impossible)
 
 
 def test_errors_are_those_of_the_detector(dataset: Path, tmp_path: Path) -> None:
@@ -352,8 +380,31 @@ def test_few_samples_say_nothing(dataset: Path) -> None:
     assert report.networks["segments"].min() > 0
     assert report.networks["policed_share"].null_count() == len(NETWORKS)
     assert report.networks["loss_rate_not_policed"].null_count() == len(NETWORKS)
+    traits = ["rtt_median_ms", "policing_rate_median_bps", "bucket_median_bytes", "share_rate_known", "share_staircase"]
+    assert all(report.networks[name].null_count() == len(NETWORKS) for name in traits)
     assert len(report.clusters) == len(report.distributions) == len(report.network_distributions) == 0
     assert "AS6450" not in report.html(), "no system has a page of its own"
+
+
+def test_rare_samples_count_for_many_flows(dataset: Path, tmp_path: Path) -> None:
+    # Weights whose sums have more than 64 bits.
+    shutil.copytree(dataset, tmp_path / "d")
+    for file in (tmp_path / "d").rglob("*.parquet"):
+        polars.read_parquet(file).with_columns(sampled_fraction=polars.lit(1e-9)).write_parquet(file)
+    rare, often = tidegate.report(tmp_path / "d"), tidegate.report(dataset)
+    for name, table in often.tables().items():
+        # Losses are rounded to a smaller part of a weight.
+        assert_frame_equal(rare.tables()[name].drop("segments", strict=False), table.drop("segments", strict=False), rel_tol=1e-6)
+    assert rare.networks["segments"].sum() == pytest.approx(often.networks["segments"].sum() * SAMPLED * 1e9, rel=1e-3)
+
+
+def test_folders_may_be_named_like_patterns_but_not_like_columns(dataset: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "region=eu" / "year=[20]" / "d*s"
+    shutil.copytree(dataset, odd)
+    assert tidegate.report(odd).networks.equals(tidegate.report(dataset).networks)
+    shutil.copytree(dataset, tmp_path / "detector=pd" / "d")
+    with pytest.raises(tidegate.DatasetError, match="detector=pd above it is named like the column detector"):
+        tidegate.report(tmp_path / "detector=pd" / "d")
 
 
 def test_a_report_says_why_groups_have_no_shares(dataset: Path) -> None:

@@ -1,5 +1,6 @@
 """Spark beside this machine: the same rows, and the same tables to the last digit."""
 
+import errno
 import lzma
 import os
 import re
@@ -211,6 +212,10 @@ def test_a_storage_that_fails_is_no_bad_capture(policed: Path) -> None:
     # Spark repeats the task, and drops its rows.
     with pytest.raises(OSError, match="the cable is out"):
         rows(OSError("the cable is out"))
+    with pytest.raises(OSError, match="no medium"):
+        rows(OSError(errno.ENXIO, "no medium"))
+    # S3 has no such error of its own.
+    assert rows(OSError("AWS Error ACCESS_DENIED during GetObject operation: no")) > 1
     # A file without permission is the same the next time: rows, and a problem.
     assert rows(PermissionError("no")) > 1
 
@@ -245,8 +250,31 @@ def test_wrong_words_are_told_at_once(session: SparkSession, policed: Path, tmp_
         on_spark.analyse(session, str(policed), detector="pdx")
     with pytest.raises(ValueError, match="sampled=2"):
         on_spark.analyse(session, str(policed), sampled=2)
-    with pytest.raises(ValueError, match="segments only"):
-        on_spark.analyse(session, str(policed), "flow", asn=TABLES)
+    words: dict[str, Any]
+    for words in ({"asn": TABLES}, {"sampled": 0.5}):
+        with pytest.raises(ValueError, match="segments only"):
+            on_spark.analyse(session, str(policed), "flow", **words)
+    with pytest.raises(ValueError, match="in one file system"):
+        on_spark.analyse(session, [str(policed), "s3a://bucket/a.pcap"])
+
+
+def test_paths_of_hadoop_are_behind_the_host() -> None:
+    assert _storage._split("hdfs://names:8020/a/*.pcap") == ("hdfs", "hdfs://names:8020", "/a/*.pcap")
+    assert _storage._split("s3a://bucket/a.pcap") == ("s3a", "s3a://", "bucket/a.pcap")
+
+
+def test_tables_of_networks_are_known_by_their_content(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    # Spark knows files by their names alone, and keeps the first.
+    country = TABLES[1].read_bytes()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for place, content in (("a", b"no table"), ("b", country)):
+        (tmp_path / place / "names.mmdb").write_bytes(content)
+    with pytest.raises(Exception, match="mmdb"):
+        local(on_spark.analyse(session, str(policed), asn=tmp_path / "a" / "names.mmdb"))
+    here = polars.DataFrame(tidegate.read(policed, asn=TABLES[1]))
+    there = local(on_spark.analyse(session, str(policed), asn=tmp_path / "b" / "names.mmdb"))
+    assert there["client_country"].to_list() == here["client_country"].to_list()
 
 
 def test_tasks_are_alike() -> None:

@@ -2,8 +2,8 @@
 
 import json
 import os
-import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +13,6 @@ By = Literal["segment", "flow", "client", "packet"]
 Basis = Literal["segment", "connection", "client"]
 PathLike = str | os.PathLike[str]
 
-#: The names of files in folders that are taken for captures.
-NAMED_LIKE_A_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\.?\d*(\.(gz|xz|zst))?$", re.IGNORECASE)
-
 
 def each(given: PathLike | Iterable[PathLike]) -> list[Path]:
     """One path, or several."""
@@ -23,17 +20,22 @@ def each(given: PathLike | Iterable[PathLike]) -> list[Path]:
 
 
 def _captures(given: PathLike | Iterable[PathLike]) -> list[Path]:
-    """The captures that the paths name; folders are searched by the names of files."""
+    """The captures that the paths name. In folders, `tidegate detect` finds the same."""
     found: list[Path] = []
     for path in each(given):
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if NAMED_LIKE_A_CAPTURE.search(file.name))
+            inside = _native.captures_in(path)
             if not inside:
-                raise FileNotFoundError(f"{path}: no captures in this folder: none of its files is named like one")
+                raise FileNotFoundError(f"{path}: no captures in this folder: none of its files is named or begins like one")
             found.extend(inside)
         else:
             found.append(path)
     return found
+
+
+def _pieces(files: Iterable[Path]) -> list[tuple[str, Path]]:
+    """Files with their names. Rows have text, and what is none in a name is replaced."""
+    return [(os.fsencode(file).decode(errors="replace"), file) for file in files]
 
 
 def read(
@@ -74,12 +76,12 @@ def read(
     if errors not in ("raise", "keep"):
         raise ValueError(f'errors={errors!r}: it is "raise" or "keep"')
     files = _captures(paths)
-    pieces = [(str(file), file) for file in files]
+    pieces = _pieces(files)
     captures = [pieces] if join else [[piece] for piece in pieces]
     tables = each(asn)
     networks = _native.Networks(tables) if tables else None
     shown = _progress.somebody_looks() if progress is None else progress
-    bar = _progress.Bar(sum(file.stat().st_size for file in files if file.is_file())) if shown else None
+    bar = partial(_progress.Bar, sum(file.stat().st_size for file in files if file.is_file())) if shown else None
     return _native.read(captures, by, detector, basis, errors == "raise", threads, networks, sampled, bar)
 
 
@@ -131,11 +133,10 @@ def explain(
         raise ValueError(f'sender={sender!r}: it is "client" or "server"')
     from_client = None if sender is None else sender == "client"
     if join:
-        pieces = [(str(file), file) for file in _captures(path)]
+        files = _captures(path)
     else:
-        named = each(path)
-        if len(named) != 1 or named[0].is_dir():
+        files = each(path)
+        if len(files) != 1 or files[0].is_dir():
             raise ValueError("explain takes one capture: name it, or say join=True if these are the pieces of one")
-        pieces = [(str(file), file) for file in named]
-    data, svg = _native.explain(pieces, flow, segment, from_client, detector)
+    data, svg = _native.explain(_pieces(files), flow, segment, from_client, detector)
     return Explanation(json.loads(data), svg)

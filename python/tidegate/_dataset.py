@@ -51,10 +51,15 @@ def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
     # Versions of the program may have added columns, so files can lack some that others have. Spark has other types than the
     # program, so files with the same types are read together.
     schema = pl.DataFrame(no_rows()).schema
+    # Polars takes the names of folders above the dataset for columns too.
+    for folder in Path(dataset).parts:
+        name, named, _ = folder.partition("=")
+        if named and name in {*schema, "date", "hour"}:
+            raise DatasetError(str(dataset), f"the folder {folder} above it is named like the column {name}: rename it, or read the dataset by a link")
     alike: dict[frozenset[tuple[str, Any]], list[Path]] = {}
     for file in files:
         with damage_in([file]):
-            kinds = pl.read_parquet_schema(file)
+            kinds = pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema()
         others = frozenset((name, kind) for name, kind in kinds.items() if name in schema and schema[name] != kind)
         alike.setdefault(others, []).append(file)
     return LocalRows.of_dataset([_scan(these, {**schema, **dict(others)}) for others, these in alike.items()])
@@ -68,6 +73,8 @@ def _scan(files: list[Path], schema: dict[str, Any]) -> pl.LazyFrame:
         schema=schema,
         missing_columns="insert",
         extra_columns="ignore",
+        # These are no patterns, whatever their folders are named.
+        glob=False,
         hive_partitioning=True,
         try_parse_hive_dates=False,
     )
@@ -85,7 +92,7 @@ def damage_in(files: list[Path]) -> Iterator[None]:
     except failures as problem:
         for file in files:
             try:
-                pl.read_parquet(file, hive_partitioning=False)
+                pl.read_parquet(file, glob=False, hive_partitioning=False)
             except failures as damage:
                 raise DatasetError(str(file), reason(damage)) from problem
         raise

@@ -53,7 +53,7 @@ class LocalRows:
         return LocalRows(
             together.group_by("goodput_class_bps", *played.columns)
             .agg(pl.col("policed").any())
-            .with_columns(pl.lit(SCALE, pl.Int64).alias("weight"), (pl.col("rebuffering_ratio") > 0).alias("stalled"))
+            .with_columns(pl.lit(SCALE, pl.Int128).alias("weight"), (pl.col("rebuffering_ratio") > 0).alias("stalled"))
         )
 
     def sums(
@@ -68,13 +68,13 @@ class LocalRows:
         )
         columns = []
         for name, (part_name, whole_name) in shares.items():
-            part, whole = pl.col(part_name).cast(pl.Int128), pl.col(whole_name).cast(pl.Int128)
+            part, whole = pl.col(part_name), pl.col(whole_name)
             terms = [(whole > 0), part, whole, part * part, part * whole, whole * whole]
             columns += [term.sum().alias(f"{name} {field}") for field, term in zip(Sums._fields, terms, strict=True)]
         groups = clients.group_by(keys).agg(
             pl.len().alias("clients"),
-            pl.col("sampled_segments").sum(),
-            pl.col("all").cast(pl.Int128).sum().alias("whole"),
+            pl.col("sampled_segments").cast(pl.UInt64).sum(),
+            pl.col("all").sum().alias("whole"),
             *columns,
         )
         for group in groups.rename({"whole": "all"}).iter_rows(named=True):
@@ -112,7 +112,7 @@ class LocalRows:
             known = rows.drop_nulls().sort("value").collect(engine="streaming")
             for (group,), samples in known.group_by(key, maintain_order=True):
                 clients[group, name] = samples["client_address"].n_unique()
-                wanted = pl.Series(reached(samples["weight"].sum()), dtype=pl.Int64)
+                wanted = pl.Series(reached(samples["weight"].sum()), dtype=pl.Int128)
                 places = samples["weight"].cum_sum().search_sorted(wanted, side="left")
                 found = samples["value"].gather(places).to_list()
                 values += [(group, name, step, value) for step, value in zip(STEPS, found, strict=True)]
@@ -174,8 +174,9 @@ def _needed() -> list[pl.Expr]:
         pl.col("policed_any").alias("policed"),
         (pl.col("limit_rate_high_bps") <= KNOWN * pl.col("limit_rate_low_bps")).alias("rate_known"),
         (pl.col("lost_packets") >= LOSSY).alias("lossy"),
-        (weight + 0.5).floor().cast(pl.Int64).alias("weight"),
-        (weight * pl.col("loss_rate") + 0.5).floor().cast(pl.Int64).alias("weighted_loss"),
+        # Wide enough for their sums.
+        (weight + 0.5).floor().cast(pl.Int128).alias("weight"),
+        (weight * pl.col("loss_rate") + 0.5).floor().cast(pl.Int128).alias("weighted_loss"),
         pl.when(of_policer > 0).then(pl.col("capacity_bps") / of_policer).alias("capacity_over_rate"),
         *[pl.col(name).cast(pl.Float64) for name in NUMBERS],
     ]

@@ -51,6 +51,8 @@ def prevalence(share: float, samples: float, tested: Tested) -> tuple[float, flo
     suits shares near 0 and 1. It contains 0 if mistakes alone can explain the share.
     """
     policed, found, others, mistaken = tested
+    if policed < 1 or others < 1 or not 0 <= found <= policed or not 0 <= mistaken <= others:
+        raise ValueError(f"{tested}: found is at most policed, mistaken at most others, and there are some of each")
     if found * others <= mistaken * policed:
         raise ValueError("the detector finds policed transfers no more often than it takes others for policed: its shares say nothing")
     told = found / policed - mistaken / others

@@ -53,6 +53,15 @@ def traits(rows: Rows) -> pl.DataFrame:
     )
 
 
+def traits_of_enough(least: int) -> list[pl.Expr]:
+    """The traits of systems, without those that fewer clients show. The loss rate of policed segments tells whether enough clients have some."""
+    import polars as pl
+
+    policers = ["policing_rate_median_bps", "share_rate_known", "bucket_median_bytes", *map(_share, PATTERNS)]
+    enough = {"rtt_median_ms": pl.col("clients") >= least} | dict.fromkeys(policers, pl.col("loss_rate_policed").is_not_null())
+    return [pl.when(test).then(pl.col(name)).alias(name) for name, test in enough.items()]
+
+
 def most_frequent(counts: pl.DataFrame, name: str) -> pl.DataFrame:
     """By AS the value of this column with the highest `count`. Of equally frequent ones it is the first by the alphabet."""
     import polars as pl
@@ -84,7 +93,7 @@ def windows(rates: pl.Series, weights: pl.Series) -> pl.DataFrame:
     import polars as pl
 
     # All rates that are equal are in the same window.
-    every = pl.DataFrame({"rate": rates, "weight": weights}).filter(pl.col("rate").is_finite(), pl.col("rate") > 0)
+    every = pl.DataFrame({"rate": rates, "weight": weights.cast(pl.Int128)}).filter(pl.col("rate").is_finite(), pl.col("rate") > 0)
     table = every.group_by("rate").agg(pl.col("weight").sum()).sort("rate")
     weight: list[int] = table["weight"].to_list()
     # A window can be moved up until its lower edge is a rate, without covering less. Places of rates stand for them from here on.
@@ -104,9 +113,11 @@ def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
 
     weight, rate = pl.col("weight"), pl.col("rate")
     chosen = known if known["client_address"].n_unique() >= max(least, 1) else known.clear()
+    # Spark has shorter ones, and their sums may be too long for these.
+    chosen = chosen.with_columns(weight.cast(pl.Int128))
     inside = windows(chosen["limit_rate_bps"], chosen["weight"])
     # Integers, so that the mean does not depend on the order in which an engine adds.
-    mean = (rate.cast(pl.Int128) * weight.cast(pl.Int128)).sum().cast(pl.Float64) / weight.sum()
+    mean = (rate.cast(pl.Int128) * weight).sum().cast(pl.Float64) / weight.sum()
     # A window may be wider than its rates. Their mean is moved no further than keeps all of them within 5 %.
     centre = mean.clip(rate.max() / (1 + SPREAD), rate.min() / (1 - SPREAD))
     centres = inside.group_by("window").agg(

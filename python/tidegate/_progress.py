@@ -22,7 +22,7 @@ class Bar:
 
     def __call__(self, read: int | None) -> None:
         now = monotonic()
-        # A reading may begin long after it was asked for, and again.
+        # A reading may begin long after its rows were asked for.
         if self._began is None:
             self._began = now
         if read is None:
@@ -53,7 +53,6 @@ class Bar:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         elif self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
-        self._began, self._shown, self._handle = None, False, None
 
 
 def somebody_looks() -> bool:

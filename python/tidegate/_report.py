@@ -15,7 +15,7 @@ from . import _playback
 from ._dataset import damage_in, files_of, rows_of
 from ._distributions import MEASURES, distributions
 from ._misjudged import ERRORS, Errors, Tested
-from ._networks import clusters, policed_networks, spreads, traits
+from ._networks import clusters, policed_networks, spreads, traits, traits_of_enough
 from ._rows import Rows, key_types
 from ._shares import PARTS, SHARES, shares
 
@@ -110,8 +110,6 @@ def report(
     for name, day in (("since", since), ("until", until)):
         if day is not None and not is_day(day):
             raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
-    if least_clients < 1:
-        raise ValueError("least_clients is 1 or more")
     rows = rows_of(dataset)
     if since is not None:
         rows = rows.where(pl.col("date") >= since)
@@ -142,6 +140,7 @@ def tables_of(rows: Rows, least: int, given: Errors, playbacks: Rows | None) -> 
     inside = rows.of_networks(prevalent)
     for table in (traits(rows), spreads(rows, prevalent, least)):
         networks = networks.join(table, on="client_asn", how="left", nulls_equal=True)
+    networks = networks.with_columns(traits_of_enough(least))
     named = ["client_asn", "client_organisation"]
     networks = networks.select(*named, *[name for name in networks.columns if name not in named])
     kinds = key_types()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import copysign, exp, isinf, lgamma, log
+from functools import lru_cache
+from math import copysign, exp, inf, isinf, lgamma, log
 from statistics import NormalDist
 
 #: Probabilities below this one are taken for it, so that each has a deviation: 37.
@@ -27,6 +28,18 @@ def two_sided(t: float, freedom: int) -> float:
 def normal_deviation(t: float, freedom: int) -> float:
     """The value of a standard normal variable that is exceeded as often as this one of Student's t, with the same sign."""
     return copysign(-NormalDist().inv_cdf(max(two_sided(t, freedom) / 2, _LEAST)), t)
+
+
+@lru_cache(maxsize=4096)
+def t95(freedom: int) -> float:
+    """The distance from 0 within which 95 % of a variable with this many degrees of freedom are: infinite without any."""
+    if freedom < 1:
+        return inf
+    low, high = 1.9, 13.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_sided(middle, freedom) > 0.05 else (low, middle)
+    return high
 
 
 def _beta(x: float, a: float, b: float) -> float:

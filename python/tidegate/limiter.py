@@ -45,17 +45,22 @@ def bc_pqp(
 def _simulate(
     scheme: str, rate: str, depth: str, queues: int, times: Numbers, sizes: Numbers, of: Numbers | None
 ) -> _native.Table:
-    queue = None if of is None else _integers(of)
-    return _native.simulate(scheme, rate, depth, queues, _integers(times), _integers(sizes), queue)
+    queue = None if of is None else _integers("of", of)
+    return _native.simulate(scheme, rate, depth, queues, _integers("times", times), _integers("sizes", sizes), queue)
 
 
-def _integers(values: Numbers) -> Any:
+def _integers(name: str, values: Numbers) -> Any:
     """The values as 64-bit integers beside each other in memory, without a copy where they are so already."""
     try:
         view = memoryview(values)  # type: ignore[arg-type]
-    except TypeError:
+        if view.format in ("q", "l") and view.itemsize == 8 and view.contiguous and view.ndim == 1:
+            return values
+        values = view.tolist()
+    except (TypeError, ValueError):
+        # It has no memory to look at, as lists have none, or values that Python does not know.
+        pass
+    try:
+        # Times in seconds would be cut to integers without a word: `array` refuses them.
         return array("q", values)
-    if view.format in ("q", "l") and view.itemsize == 8 and view.contiguous and view.ndim == 1:
-        return values
-    # Times in seconds would be cut to integers without a word: `array` refuses them.
-    return array("q", view.tolist())
+    except (TypeError, OverflowError) as problem:
+        raise TypeError(f"{name}: these are no integers of 64 bits: {problem}") from problem

@@ -14,12 +14,13 @@
 //!
 //! [`pair`] compares two captures of the same traffic: [`read`] and [`wire`] twice, then packet against packet.
 //!
-//! [`mod@write`] is the way back, from packets to a capture, for simulations and tests.
+//! [`folder`] says which files of a folder are captures. [`mod@write`] is the way back, from packets to a capture, for simulations and tests.
 
 mod analyse;
 pub mod annotate;
 pub mod detect;
 pub mod flow;
+pub mod folder;
 mod memory;
 pub mod pair;
 pub mod read;

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import hashlib
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
+#: Errors of the system that a file has by itself, the next time too.
+_LASTING = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 #: Rows that are handed to Spark together, at least, unless there are fewer.
 _BATCH = 8192
 #: Problems of captures are rows with nothing but these.
@@ -95,14 +101,15 @@ def analyse(
     tables = each(asn)
     system, files = _storage.find(spark, [captures] if isinstance(captures, str) else captures, filesystem)
     tasks = _share.tasks(_share.captures(files, join), spark.sparkContext.defaultParallelism)
-    for table in tables:
-        spark.sparkContext.addFile(str(table))
     placed = ("header" if sampled is None else sampled) if by == "segment" else None
     # Words are checked here, before executors hear of them.
     schema = pa.schema(_native.read([], by, detector, basis, False, 1, None, placed, None))
-    if tables and by != "segment":
-        raise ValueError("asn adds columns to segments only: leave it out, or by")
-    work = _Work(system, spark.sparkContext.broadcast(tasks), by, detector, basis, [table.name for table in tables], placed)
+    if by != "segment" and (tables or sampled is not None):
+        raise ValueError("asn and sampled add columns to segments only: leave them out, or by")
+    copies = [_copy(table) for table in tables]
+    for copy in copies:
+        spark.sparkContext.addFile(str(copy))
+    work = _Work(system, spark.sparkContext.broadcast(tasks), by, detector, basis, [copy.name for copy in copies], placed)
 
     from pyspark.sql.types import StructType
 
@@ -149,6 +156,9 @@ class _Work:
         for piece in (piece for capture in opened for piece in capture):
             if piece.failed is not None:
                 raise piece.failed
+        for problem in found.problems:
+            if problem.errno is not None and problem.errno not in _LASTING:
+                raise OSError(problem.errno, str(problem))
         if found.problems:
             yield self._problems(pa.schema(found), found.problems)
 
@@ -172,6 +182,22 @@ class _Work:
         }
         columns = {name: pa.array(told.get(name, [None] * len(problems)), kind) for name, kind in kinds}
         return pa.RecordBatch.from_pydict(columns)
+
+
+@lru_cache(maxsize=1)
+def _copies() -> tempfile.TemporaryDirectory[str]:
+    """A folder for tables of networks, until the driver ends: executors may ask for them at any time."""
+    return tempfile.TemporaryDirectory(prefix="tidegate-")
+
+
+def _copy(table: Path) -> Path:
+    """A copy of a table, named by its content. Spark gives executors one file of each name, and the first for all time."""
+    with table.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    copy = Path(_copies().name, f"tidegate-{content}.mmdb")
+    if not copy.exists():
+        shutil.copyfile(table, copy)
+    return copy
 
 
 @lru_cache(maxsize=1)
@@ -218,5 +244,7 @@ class _Opened:
         except (FileNotFoundError, PermissionError):
             raise
         except OSError as error:
-            self.failed = error
+            # Pyarrow has no PermissionError for what S3 refuses.
+            if "ACCESS_DENIED" not in str(error):
+                self.failed = error
             raise

@@ -78,9 +78,10 @@ class SparkRows:
     def traits(self) -> pl.DataFrame:
         import polars as pl
 
-        patterns = {name: f"sum(if(policed AND pattern = '{name}', weight, 0))" for name in PATTERNS}
-        weights = {"policed": "sum(if(policed, weight, 0))", "rate_known": "sum(if(policed AND rate_known, weight, 0))"}
-        table = _polars(self.rows.groupBy("client_asn").agg(*_named(weights | patterns)))
+        tests = {"policed": "policed", "rate_known": "policed AND rate_known"}
+        tests |= {name: f"policed AND pattern = '{name}'" for name in PATTERNS}
+        weights = {name: f"cast(sum(cast(if({test}, weight, 0) AS {_EXACT})) AS {_EXACT})" for name, test in tests.items()}
+        table = _polars(self.rows.groupBy("client_asn").agg(*_named(weights))).with_columns(pl.col(*weights).cast(pl.Int128))
         medians = {"rtt_median_ms": "rtt_median_ms"}
         medians |= {name: f"if(policed, {name}, NULL)" for name in ["limit_rate_bps", "limit_depth_bytes"]}
         known = _polars(_steps(self.rows, "client_asn", medians, [50])).select("client_asn", "measure", "value")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._capture import NAMED_LIKE_A_CAPTURE
+from .._native import named_like_a_capture
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -22,6 +22,8 @@ _S3 = {
     "endpoint": "endpoint_override",
     "endpoint.region": "region",
 }
+#: Their paths do not begin with a bucket, but behind the host.
+_OF_HADOOP = ("hdfs", "viewfs")
 _WILD = re.compile(r"[*?\[{]")
 
 
@@ -43,11 +45,15 @@ def find(spark: SparkSession, addresses: Iterable[str], given: FileSystem | None
     """
     found: dict[str, File] = {}
     system = given
+    first = None
     for address in addresses:
-        scheme, path = _split(address)
+        scheme, front, path = _split(address)
+        first = front if first is None else first
+        if given is None and front.replace("s3a:", "s3:") != first.replace("s3a:", "s3:"):
+            raise ValueError(f"{address}: captures in one analysis are in one file system: others are in {first or 'files of this machine'}")
         if system is None:
             system = _system(spark, scheme, address)
-        files = _matching(system, scheme, path)
+        files = _matching(system, front, path)
         if not files:
             raise FileNotFoundError(f"{address}: no file is there: wildcards are *, **, ?, [...] and {{a,b}}")
         found |= {file.path: file for file in files}
@@ -56,15 +62,18 @@ def find(spark: SparkSession, addresses: Iterable[str], given: FileSystem | None
     return system, [found[path] for path in sorted(found)]
 
 
-def _split(address: str) -> tuple[str, str]:
-    """The scheme, and the path as pyarrow wants it."""
+def _split(address: str) -> tuple[str, str, str]:
+    """The scheme, what an address has in front of the path, and the path as pyarrow wants it."""
     scheme, colon, path = address.partition("://")
     if not colon and address.startswith("file:/"):
-        return "file", address.removeprefix("file:")
+        return "file", "", address.removeprefix("file:")
     if not colon or scheme == "file":
         path = path if colon else address
-        return "file", str(Path(path).absolute())
-    return scheme, path
+        return "file", "", str(Path(path).absolute())
+    if scheme in _OF_HADOOP:
+        host, slash, path = path.partition("/")
+        return scheme, f"{scheme}://{host}", slash + path
+    return scheme, f"{scheme}://", path
 
 
 def _system(spark: SparkSession, scheme: str, address: str) -> FileSystem:
@@ -86,12 +95,11 @@ def _system(spark: SparkSession, scheme: str, address: str) -> FileSystem:
     return system
 
 
-def _matching(system: FileSystem, scheme: str, path: str) -> list[File]:
+def _matching(system: FileSystem, front: str, path: str) -> list[File]:
     from pyarrow import fs
 
     def file(info: fs.FileInfo) -> File:
-        address = info.path if scheme == "file" else f"{scheme}://{info.path}"
-        return File(address, info.path, info.size or 0)
+        return File(front + info.path, info.path, info.size or 0)
 
     def inside(base: str, deep: bool) -> list[fs.FileInfo]:
         chosen = fs.FileSelector(base, allow_not_found=True, recursive=deep)
@@ -101,7 +109,7 @@ def _matching(system: FileSystem, scheme: str, path: str) -> list[File]:
     if wild is None:
         info = system.get_file_info(path.rstrip("/"))
         if info.type == fs.FileType.Directory:
-            return [file(one) for one in inside(info.path, True) if NAMED_LIKE_A_CAPTURE.search(one.base_name)]
+            return [file(one) for one in inside(info.path, True) if named_like_a_capture(one.base_name)]
         return [file(info)] if info.type == fs.FileType.File else []
     base = path[: path.rfind("/", 0, wild.start())]
     rest = path[len(base) + 1 :]
