@@ -52,8 +52,9 @@ impl Fallback {
     pub(crate) fn pace(&self, socket: BorrowedFd<'_>, target: &Target) -> Result<(), PaceError> {
         let failed = PaceError::of(socket);
         let cookie = socket::cookie(socket).map_err(failed)?;
-        spread(socket, target).map_err(failed)?;
+        // First what fails for sockets that are not of TCP: they stay as they are.
         let begin = socket::tcp_info(socket).map_err(failed)?.acked;
+        spread(socket, target).map_err(failed)?;
         let phase = Phase {
             target: *target,
             begin,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tidegate_serve::media::make;
-use tidegate_serve::server::{self, Certificate, Config, Limits, LogTo, ServeError, Server};
+use tidegate_serve::server::{self, Config, Limits, LogTo, Reloads, ServeError, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -124,7 +124,7 @@ async fn serve(
     if let Some(metrics) = server.metrics_address() {
         eprintln!("tidegate: metrics at http://{metrics}/metrics");
     }
-    tokio::spawn(reload(hangup, user, server.certificate(), reopen));
+    tokio::spawn(reload(hangup, user, server.reloads(), reopen));
     let quiet = common.quiet;
     let (signals, mut first) = watch::channel(0);
     tokio::spawn(count_signals(term, interrupt, signals));
@@ -151,13 +151,8 @@ async fn serve(
 }
 
 /// Opens the access log again at each SIGHUP and SIGUSR1, as programs that rotate logs want it. At SIGHUP also reads
-/// the certificate again.
-async fn reload(
-    mut hangup: Signal,
-    mut user: Signal,
-    certificate: Option<Certificate>,
-    reopen: Arc<AtomicBool>,
-) {
+/// the certificate and opens the folder again.
+async fn reload(mut hangup: Signal, mut user: Signal, reloads: Reloads, reopen: Arc<AtomicBool>) {
     loop {
         let hung_up = tokio::select! {
             Some(()) = hangup.recv() => true,
@@ -165,10 +160,10 @@ async fn reload(
             else => return,
         };
         reopen.store(true, Ordering::Relaxed);
-        if let Some(certificate) = certificate.as_ref().filter(|_| hung_up)
-            && let Err(error) = certificate.reload()
-        {
-            eprintln!("tidegate: the server keeps its certificate: {error}");
+        if hung_up {
+            for error in reloads.reload() {
+                eprintln!("tidegate: the server keeps what it had: {error}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 mod program;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,12 @@ impl Server {
         let path = video.to_str().expect("text");
         let made = ["make-video", path, "--duration", "20s", "--rate", "800kbit"];
         assert_eq!(run(&made), (0, String::new(), String::new()));
-        let served = folder.path().to_str().expect("text");
+        let served = folder.path().to_str().expect("text").to_owned();
+        Self::of(&served, folder, arguments)
+    }
+
+    /// A server of what is at this path in the folder.
+    fn of(served: &str, folder: tempfile::TempDir, arguments: &[&str]) -> Self {
         let mut child = tidegate(&["serve", served, "--listen", "127.0.0.1:0"])
             .args(arguments)
             .stdout(Stdio::piped())
@@ -225,18 +230,9 @@ fn all_protocols_are_played() {
         assert!(code == 1 && error.contains(why), "{viewer}");
         assert!(viewer["port"].as_u64() > Some(0), "{viewer}");
     }
-    for (url, arguments, why) in [
-        (&plain.url, &["--http=3"][..], "needs a URL of https"),
-        (
-            &https,
-            &["--insecure", "--http=3", "--timeout=500ms"],
-            "no QUIC",
-        ),
-    ] {
-        let (code, viewer) = played(url, arguments);
-        let error = viewer["error"].as_str().expect("text");
-        assert!(code == 1 && error.contains(why), "{viewer}");
-    }
+    let (code, viewer) = played(&https, &["--insecure", "--http=3", "--timeout=500ms"]);
+    let error = viewer["error"].as_str().expect("text");
+    assert!(code == 1 && error.contains("no QUIC"), "{viewer}");
     let (code, out, err) = run(&["play", &secure.url, "--ca", key]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("no certificate in PEM"), "{err}");
@@ -325,11 +321,59 @@ fn hangups_reopen_the_log_and_reload_the_certificate() {
     assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
     let (code, _, messages) = server.end("TERM");
     assert_eq!(code, Some(0));
-    assert!(messages.contains("keeps its certificate"), "{messages}");
+    assert!(messages.contains("keeps what it had"), "{messages}");
+    assert!(messages.contains("no private key in PEM"), "{messages}");
     for log in ["log.1", "log.2", "log"] {
         let lines = fs::read_to_string(path(log)).expect("a log");
         assert!(lines.contains("GET /v.mp4"), "{log}: {lines}");
     }
+}
+
+#[test]
+fn a_hangup_opens_the_folder_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().to_owned();
+    let current = base.join("current");
+    let point_at = |release: &str, text: &str| {
+        let to = base.join(release);
+        fs::create_dir(&to).expect("a folder");
+        fs::write(to.join("f.txt"), text).expect("written");
+        let new = base.join("new");
+        std::os::unix::fs::symlink(to, &new).expect("a link");
+        fs::rename(new, &current).expect("replaced");
+    };
+    point_at("one", "1");
+    let served = current.to_str().expect("text");
+    let server = Server::of(served, folder, &["--way=none"]);
+    let answer = || {
+        let address = server.url.trim_start_matches("http://");
+        let address = address.split('/').next().expect("an address");
+        let mut socket = std::net::TcpStream::connect(address).expect("connected");
+        let request = b"GET /f.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        socket.write_all(request).expect("sent");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("text");
+        answer.chars().last().expect("a body")
+    };
+    assert_eq!(answer(), '1');
+    point_at("two", "2");
+    assert_eq!(answer(), '1');
+    server.signal("HUP");
+    let mut tries = 0..100;
+    while answer() != '2' {
+        assert!(tries.next().is_some(), "the folder is the old one");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_is_fetched() {
+    let server = Server::start(&["--way=none", "--log=-"]);
+    let (code, _, messages) = run(&["play", &server.url, "-q", "-o", "/none/report"]);
+    assert_eq!(code, 1);
+    assert!(messages.contains("/none/report"), "{messages}");
+    let (_, log, _) = server.end("TERM");
+    assert_eq!(log, "", "something was fetched");
 }
 
 #[test]
@@ -358,7 +402,7 @@ fn wrong_use_is_explained() {
         (
             &["serve", path, "--cert=/none", "--key=/none"],
             1,
-            "/none: no certificate",
+            "/none: cannot be read: No such file",
         ),
         (
             &["play", "https://localhost/v", "--ca=/none"],
@@ -370,6 +414,17 @@ fn wrong_use_is_explained() {
             &["play", "http://h/", "--arrivals=soon"],
             2,
             "write once, spread:30s or poisson:2/s",
+        ),
+        (&["play", "http://h:65617/v"], 2, "65617 is not a port"),
+        (
+            &["play", "http://h/v", "--timeout=0s"],
+            2,
+            "0 leaves no time",
+        ),
+        (
+            &["play", "http://h/v", "--http=3"],
+            2,
+            "HTTP/3 needs a URL of https",
         ),
         (&["play", "http://127.0.0.1:1/v"], 1, ""),
     ] {

@@ -162,7 +162,7 @@ struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// The body of a file on the server, or of a part of it. Without an address it is the manifest.
+    /// The body of a file on the server, or of a part of it. Without an address it is the manifest. Of media only the bytes are counted.
     async fn fetch(
         &mut self,
         address: Option<&Address>,
@@ -215,10 +215,10 @@ impl Requests<'_> {
                 None => return Ok(bytes),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        bytes.extend_from_slice(&data);
-                        // Also of a segment that the viewer does not wait for to its end.
-                        if let Kind::Media = kind {
-                            viewed.bytes += data.len() as u64;
+                        match kind {
+                            Kind::Text(_) => bytes.extend_from_slice(&data),
+                            // Also of a segment that the viewer does not wait for to its end.
+                            Kind::Media => viewed.bytes += data.len() as u64,
                         }
                     }
                 }
@@ -234,8 +234,10 @@ impl Requests<'_> {
         waits: bool,
         viewed: &mut Viewed,
     ) -> Result<u64, PlayError> {
-        let bytes = self.fetch(Some(&part.address), part.range, waits, Kind::Media, viewed);
-        Ok(bytes.await?.len() as u64)
+        let before = viewed.bytes;
+        self.fetch(Some(&part.address), part.range, waits, Kind::Media, viewed)
+            .await?;
+        Ok(viewed.bytes - before)
     }
 }
 

@@ -113,12 +113,22 @@ pub fn video_url(url: &str) -> Result<Uri, PlayError> {
     let uri: Uri = url
         .parse()
         .map_err(|error| wrong(format!("this is not a URL: {error}")))?;
-    match (uri.scheme_str(), uri.host()) {
-        (Some("http" | "https"), Some(_)) => Ok(uri),
-        _ => Err(wrong(
+    let (Some("http" | "https"), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        return Err(wrong(
             "this is not the URL of a video: write http://HOST:PORT/PATH".into(),
-        )),
+        ));
+    };
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let Some(port) = authority.strip_prefix(host) else {
+        return Err(wrong(
+            "users and passwords in URLs are not supported".into(),
+        ));
+    };
+    // One that is no port would be left out without a word.
+    if !matches!(port, "" | ":") && uri.port_u16().is_none_or(|port| port == 0) {
+        return Err(wrong(format!("{} is not a port", &port[1..])));
     }
+    Ok(uri)
 }
 
 #[cfg(test)]
@@ -130,7 +140,19 @@ mod tests {
         for right in ["http://[::1]:8080/v.mp4", "https://h/v.mp4"] {
             assert!(video_url(right).is_ok(), "{right}");
         }
-        for wrong in ["", "v.mp4", "/v.mp4", "ftp://h/v", "http://"] {
+        for right in ["http://h:65535/v", "http://h:/v"] {
+            assert!(video_url(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            "",
+            "v.mp4",
+            "/v.mp4",
+            "ftp://h/v",
+            "http://",
+            "http://h:65617/v",
+            "http://h:0/v",
+            "http://user:pw@h/v",
+        ] {
             assert!(video_url(wrong).is_err(), "{wrong}");
         }
     }

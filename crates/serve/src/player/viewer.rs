@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RANGE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, LOCATION, RANGE};
 use hyper::{Response, StatusCode, Uri};
 use tidegate_limiter::Rate;
 use tokio::sync::watch;
@@ -162,7 +162,11 @@ fn check(response: &Response<Answer>, screen: &mut Screen) -> Result<bool, PlayE
             screen.length = length;
             Ok(false)
         }
-        status => Err(answer(format!("the server answers {status}"))),
+        status => {
+            let to = text(headers, LOCATION.as_str()).filter(|_| status.is_redirection());
+            let to = to.map_or_else(String::new, |to| format!(": the video is at {to}"));
+            Err(answer(format!("the server answers {status}{to}")))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -40,11 +40,17 @@ const LAST_SECOND: i64 = 253_402_300_799;
 /// A folder of videos.
 #[derive(Debug)]
 pub(super) struct Folder {
-    root: OwnedFd,
+    path: PathBuf,
+    root: RwLock<OwnedFd>,
     /// The rate of videos that do not give one.
     rate: Option<Rate>,
     known: Mutex<HashMap<Identity, Option<Rate>>>,
     manifests: Manifests,
+}
+
+fn opened(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// One version of one file.
@@ -101,13 +107,23 @@ pub(super) enum NoFile {
 impl Folder {
     /// Opens a folder; `rate` is for videos that do not give one.
     pub fn open(path: &Path, rate: Option<Rate>) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
-            root: rustix::fs::open(path, flags, Mode::empty())?,
+            path: path.to_owned(),
+            root: RwLock::new(opened(path)?),
             rate,
             known: Mutex::default(),
             manifests: Manifests::default(),
         })
+    }
+
+    /// Opens what is at the folder's path now, for requests from now on: it may be a link that leads elsewhere than before.
+    ///
+    /// # Errors
+    /// If it cannot be opened. The folder stays what it was.
+    pub fn reopen(&self) -> io::Result<()> {
+        let new = opened(&self.path)?;
+        *self.root.write().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(())
     }
 
     /// Opens the target of a request's path.
@@ -191,9 +207,10 @@ impl Folder {
             Wait::Never => (inside | ResolveFlags::CACHED, 1),
             Wait::ForDisk => (inside, 4),
         };
+        let root = self.root.read().unwrap_or_else(PoisonError::into_inner);
         // EAGAIN: something was renamed meanwhile, or is not in memory (openat2(2)). EINVAL: before Linux 5.12.
         for _ in 0..tries {
-            match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), inside) {
+            match rustix::fs::openat2(&*root, path, flags, Mode::empty(), inside) {
                 Ok(file) => return Ok(file.into()),
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::INVAL) if wait == Wait::Never => {}

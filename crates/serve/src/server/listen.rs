@@ -28,6 +28,7 @@ use super::memory::{self, Memory};
 use super::metrics::Metrics;
 use super::metrics_page::serve_metrics;
 use super::patience::FAREWELL;
+use super::reloads::Reloads;
 use super::resting::{Rested, Resting};
 use super::session::{Counted, Order, serve};
 use super::shared::Shared;
@@ -181,9 +182,12 @@ impl Server {
         })
     }
 
-    /// The certificate, if the server speaks TLS: it can be read again while the server runs.
-    pub fn certificate(&self) -> Option<Certificate> {
-        self.tls.clone()
+    /// What can be read again while the server runs.
+    pub fn reloads(&self) -> Reloads {
+        Reloads {
+            certificate: self.tls.clone(),
+            shared: Arc::clone(&self.shared),
+        }
     }
 
     /// Where it listens, and whether it speaks TLS there, in the order of the configuration.

@@ -31,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How long the last lines may take.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
+/// Why a connection ends whose request was none. No response of the server's own says so.
+pub(super) const BAD_REQUEST: &str = "bad request";
+
 type Output = Box<dyn Write + Send>;
 
 /// The destination of lines. A thread writes them, so that a slow disk does not delay connections.
@@ -77,9 +80,11 @@ impl Log {
         })
     }
 
-    /// Writes the line of a connection that ended; false if it was dropped.
+    /// Writes the line of a connection that ended; false if it was dropped. The common format has one only for those whose request was
+    /// none, such as tools need that block addresses.
     pub fn connection(&self, account: &Account<'_>, why: &str) -> bool {
         match self.format {
+            LogFormat::Common if why == BAD_REQUEST => self.send(line::common_refused(account)),
             LogFormat::Common => true,
             LogFormat::Json => self.send(line::json_connection(account, why)),
         }

@@ -11,22 +11,25 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::shared::Shared;
 
 /// Requests at a time.
 const AT_ONCE: usize = 16;
+/// How long a client may take for its request, and again for the answer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Answers requests for metrics.
 pub(super) async fn serve_metrics(listener: TcpListener, shared: Arc<Shared>) {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     loop {
+        // The kernel keeps the others until one ends.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
         let Ok((socket, _)) = listener.accept().await else {
             sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             continue;
         };
         let shared = shared.clone();
@@ -46,12 +49,12 @@ pub(super) async fn serve_metrics(listener: TcpListener, shared: Arc<Shared>) {
                 response.headers_mut().insert(CONTENT_TYPE, kind);
                 async { Ok::<_, Infallible>(response) }
             };
-            let _ = hyper::server::conn::http1::Builder::new()
+            let answered = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(10))
+                .header_read_timeout(PATIENCE)
                 .keep_alive(false)
-                .serve_connection(TokioIo::new(socket), service_fn(page))
-                .await;
+                .serve_connection(TokioIo::new(socket), service_fn(page));
+            let _ = timeout(2 * PATIENCE, answered).await;
         });
     }
 }

@@ -37,6 +37,7 @@ mod quic;
 #[path = "quic/absent.rs"]
 mod quic;
 mod range;
+mod reloads;
 mod request;
 mod rest;
 mod resting;
@@ -60,6 +61,7 @@ pub use error::ServeError;
 pub use listen::Server;
 pub use listeners::{Listen, ListenError};
 pub use privileges::drop_privileges;
+pub use reloads::Reloads;
 pub use tidegate_limiter::pacing::{Way, WayError};
 pub use tls::Certificate;
 pub use viewer::{SessionName, SessionNameError};

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::Connection;
 use super::disk::Shortened;
 use super::handler::{self, Entrance};
+use super::log::BAD_REQUEST;
 use super::memory;
 use super::patience::{Patience, Verdict, rests_until};
 use super::rest::{Kept, REST};
@@ -384,7 +385,7 @@ fn reason(error: &(dyn Error + Send + Sync + 'static)) -> &'static str {
         } else {
             let error = error.downcast_ref::<hyper::Error>();
             if error.is_some_and(hyper::Error::is_parse) {
-                return "bad request";
+                return BAD_REQUEST;
             }
             error.is_some_and(|error| error.is_incomplete_message() || error.is_closed())
         };

@@ -159,7 +159,7 @@ pub struct Serve {
 /// A time that is not 0.
 fn some_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(time) if time.is_zero() => Err("0 leaves clients no time: write 1ms or more".into()),
+        Ok(time) if time.is_zero() => Err("0 leaves no time: write 1ms or more".into()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
@@ -244,7 +244,7 @@ pub struct Play {
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
     /// Give up when nothing arrives for this time
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub timeout: Duration,
     /// Output format. json is one object with viewers and groups; jsonl and csv have a row for each viewer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]

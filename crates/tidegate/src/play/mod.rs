@@ -14,10 +14,13 @@ use tokio::sync::watch;
 use crate::cli::serve::{Http, Play};
 use crate::cli::{Common, UsageError};
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::signals;
 
 pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
     let audience = audience(options)?;
+    // Before anything is fetched, which may take hours.
+    let out = Output::to(options.output.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -35,7 +38,9 @@ pub fn run(options: &Play, common: &Common) -> anyhow::Result<Exit> {
         }
         interrupted.set(true);
     }));
-    report::write(options, common, &viewed)?;
+    // A name that is still being looked up would be waited for.
+    runtime.shutdown_background();
+    report::write(options, common, &viewed, out)?;
     Ok(if interrupted.get() {
         Exit::Interrupted
     } else if viewed.iter().any(Viewed::failed) {
@@ -64,6 +69,12 @@ fn audience(options: &Play) -> anyhow::Result<Audience> {
         Http::Two => HttpVersion::Http2,
         Http::Three => HttpVersion::Http3,
     });
+    let plain = urls.iter().find(|url| url.scheme_str() == Some("http"));
+    if http == Some(HttpVersion::Http3)
+        && let Some(url) = plain
+    {
+        return Err(UsageError(format!("{url}: HTTP/3 needs a URL of https")).into());
+    }
     let trust = match &options.ca {
         _ if options.insecure => Trust::Anybody,
         Some(path) => Trust::File(path.clone()),

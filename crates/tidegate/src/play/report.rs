@@ -17,8 +17,12 @@ use crate::units::{bytes, percent, plural, rate, time};
 /// Viewers that a table shows one by one.
 const FEW: usize = 30;
 
-pub fn write(options: &Play, common: &Common, viewed: &[Viewed]) -> anyhow::Result<()> {
-    let mut out = Output::to(options.output.as_deref())?;
+pub fn write(
+    options: &Play,
+    common: &Common,
+    viewed: &[Viewed],
+    mut out: Output,
+) -> anyhow::Result<()> {
     match options.format {
         PlayFormat::Table => {
             let paint = Paint::for_stdout(common.color, options.output.is_some());

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::bounded::Bounded;
 use super::{Handshake, NO_ERROR, request};
 use crate::server::connection::{Connection, Past};
+use crate::server::log::BAD_REQUEST;
 use crate::server::patience::{FAREWELL, Patience, Verdict};
 use crate::server::quic::Quic;
 use crate::server::session::{Counted, HEADER, Order};
@@ -135,7 +136,7 @@ fn ended(connection: &Connection, quic: &quinn::Connection) -> &'static str {
             | ConnectionError::Reset,
         ) if cut => "client left",
         // h3 ended it, because the client did not keep to HTTP/3.
-        Some(ConnectionError::LocallyClosed) => "bad request",
+        Some(ConnectionError::LocallyClosed) => BAD_REQUEST,
         Some(
             ConnectionError::TransportError(_)
             | ConnectionError::VersionMismatch

@@ -46,6 +46,20 @@ pub(super) fn common(account: &Account<'_>, request: &Request, sent: u64) -> Str
     line
 }
 
+/// A connection that ended because its request was none. How it was answered depends on what was wrong; 400 stands for all of it.
+pub(super) fn common_refused(account: &Account<'_>) -> String {
+    format!(
+        "{} - - [{}] \"-\" 400 0 \"-\" \"-\" {:.3} {} {} {} {}\n",
+        account.address(),
+        common_date(SystemTime::now()),
+        account.duration.as_secs_f64(),
+        account.group.way,
+        account.now.retransmitted,
+        account.now.srtt_us,
+        account.by,
+    )
+}
+
 /// Quotes, backslashes and all characters that are not printable ASCII are written as by Apache. Text that is too
 /// long is cut.
 fn quoted(text: &str) -> String {

@@ -258,6 +258,32 @@ async fn tls_is_paced() {
     assert!((0.99..3.0).contains(&elapsed), "{elapsed} s");
 }
 
+/// A session is resumed however many clients came meanwhile.
+#[tokio::test]
+async fn sessions_of_tls_are_resumed() {
+    use rustls::HandshakeKind::{Full, Resumed};
+    let secure = secure(&["http/1.1"], Way::None).await;
+    let request = b"GET /abc.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    let visit = async |connector: &TlsConnector| {
+        let name = ServerName::try_from("localhost").unwrap();
+        let socket = secure.server.connect().await;
+        let mut stream = connector.connect(name, socket).await.unwrap();
+        // Tickets come behind the handshake.
+        stream.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        stream.get_ref().1.handshake_kind().unwrap()
+    };
+    assert_eq!(visit(&secure.connector).await, Full);
+    let mut others = rustls::ClientConfig::clone(secure.connector.config());
+    others.resumption = rustls::client::Resumption::disabled();
+    let others = TlsConnector::from(Arc::new(others));
+    for _ in 0..150 {
+        assert_eq!(visit(&others).await, Full);
+    }
+    assert_eq!(visit(&secure.connector).await, Resumed);
+}
+
 #[tokio::test]
 async fn plain_http_to_tls_ends() {
     let secure = secure(&["h2"], Way::None).await;

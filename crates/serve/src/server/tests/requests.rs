@@ -204,6 +204,27 @@ async fn logs_and_metrics() {
     assert!(!log.contains("\"srtt_us\":0,"), "{log}");
 }
 
+/// Connections without a request do not keep monitoring away for longer than a second or two.
+#[tokio::test]
+async fn metrics_are_served_beside_silent_connections() {
+    let server = start(|config| config.metrics = Some(([127, 0, 0, 1], 0).into())).await;
+    let address = server.metrics.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let request = b"GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut metrics = String::new();
+    socket.read_to_string(&mut metrics).await.unwrap();
+    assert!(
+        metrics.contains("tidegate_serve_connections_open 0"),
+        "{metrics}"
+    );
+}
+
 #[tokio::test]
 async fn the_combined_format() {
     let mut server = start_with(|_| {}, log_to("log", LogFormat::Common)).await;
@@ -211,9 +232,15 @@ async fn the_combined_format() {
         .ask("GET", "/abc.txt", &["User-Agent: me\"\x01"])
         .await;
     server.ask("GET", "/abc.txt", &["User-Agent: me\""]).await;
+    // Those who read the log to block addresses must see what is no request, as the first one is not either.
+    server.raw(b"GARBAGE\r\n\r\n").await;
     server.stop().await;
     let log = fs::read_to_string(server.folder.path().join("log")).unwrap();
-    let last = log.lines().last().unwrap();
+    let refused = log
+        .lines()
+        .filter(|line| line.contains("] \"-\" 400 0 \"-\" \"-\" "));
+    assert_eq!(refused.count(), 2, "{log}");
+    let last = log.lines().rfind(|line| line.contains("GET")).unwrap();
     assert!(last.starts_with("127.0.0.1 - - ["), "{log}");
     let known = "] \"GET /abc.txt HTTP/1.1\" 200 10 \"-\" \"me\\\"\" 0.";
     assert!(last.contains(known), "{log}");
