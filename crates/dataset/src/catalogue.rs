@@ -1,11 +1,11 @@
 //! Which captures are in a dataset, and which are on their way.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::content::{Content, Lengths, Piece};
-use crate::entry::{Entry, Held};
+use crate::entry::{Entry, Held, Overlap, Refused};
 use crate::error::Error;
 use crate::staged::Places;
 
@@ -13,8 +13,9 @@ use crate::staged::Places;
 pub(crate) struct Catalogue {
     places: Places,
     known: Mutex<Known>,
-    /// Captures are committed one after the other: each one sees those before it.
-    commits: Mutex<()>,
+    /// Captures are committed one after the other: each one sees those before it. These are committed, and could not be moved to
+    /// their places yet.
+    commits: Mutex<VecDeque<(PathBuf, Entry)>>,
 }
 
 /// What is in the dataset, and what is on its way.
@@ -51,16 +52,23 @@ impl Catalogue {
         self.known().lengths.of(head)
     }
 
-    /// Reserves a capture, unless it is in the dataset or on its way.
-    pub(crate) fn reserve(&self, content: &Content) -> Result<(), Held> {
+    /// Reserves a capture, unless it is in the dataset, whole or in part, or on its way.
+    pub(crate) fn reserve(&self, content: &Content) -> Result<(), Refused> {
         let mut known = self.known();
         if let Some(held) = known.holds(content) {
-            return Err(held);
+            return Err(Refused::Known(held));
+        }
+        if let Some(overlap) = known.overlaps(content) {
+            return Err(Refused::Overlaps(overlap));
         }
         match known.drafts.insert(content.id()) {
             true => Ok(()),
-            false => Err(Held::default()),
+            false => Err(Refused::Drafted),
         }
+    }
+
+    pub(crate) fn is_drafted(&self, capture: &str) -> bool {
+        self.known().drafts.contains(capture)
     }
 
     /// Reserves rows that are of no file. Not, if there are rows of this name.
@@ -86,7 +94,7 @@ impl Catalogue {
         mut entry: Entry,
         content: Option<Content>,
     ) -> Result<Option<Held>, Error> {
-        let _one = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commits = self.commits();
         if let Some(content) = content {
             let known = self.known();
             if let Some(held) = known.holds(&content) {
@@ -95,9 +103,29 @@ impl Catalogue {
             entry.replaces = known.contained_in(&content);
             entry.pieces = content.pieces;
         }
-        self.places.commit(folder, &entry)?;
-        self.known().add(entry);
-        Ok(None)
+        let committed = self.places.commit(folder, &entry)?;
+        self.known().add(entry.clone());
+        commits.push_back((committed, entry));
+        self.place(&mut commits).map(|()| None)
+    }
+
+    /// Moves to their places what was committed and could not be moved then.
+    pub(crate) fn place_rest(&self) -> Result<(), Error> {
+        self.place(&mut self.commits())
+    }
+
+    /// In their order: one may replace another.
+    fn place(&self, commits: &mut VecDeque<(PathBuf, Entry)>) -> Result<(), Error> {
+        while let Some((committed, entry)) = commits.front() {
+            let placed = self.places.place(committed, entry);
+            placed.map_err(|error| Error::Unplaced(Box::new(error)))?;
+            commits.pop_front();
+        }
+        Ok(())
+    }
+
+    fn commits(&self) -> MutexGuard<'_, VecDeque<(PathBuf, Entry)>> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -152,21 +180,41 @@ impl Known {
         Some(Held {
             problems: entry.report.problems.clone(),
             longer: longer.map(|piece| piece.name.clone()),
+            given: entry.report.given.clone(),
         })
+    }
+
+    /// A capture of the dataset that has some of the pieces, or beginnings of them, and others that are not here.
+    fn overlaps(&self, content: &Content) -> Option<Overlap> {
+        let replaced = self.contained_in(content);
+        for piece in content.pieces.iter().filter(|piece| !piece.is_short()) {
+            let common = |entry: &&Entry| {
+                let mut pieces = entry.pieces.iter().filter(|its| !its.is_short());
+                !replaced.contains(&entry.id)
+                    && pieces.any(|its| {
+                        (its.head == piece.head && content.has(its)) || piece.is_beginning_of(its)
+                    })
+            };
+            if let Some(entry) = self.begun_like(piece).find(common) {
+                return Some(Overlap {
+                    piece: piece.name.clone(),
+                    other: entry.pieces.iter().map(|its| its.name.clone()).collect(),
+                });
+            }
+        }
+        None
     }
 
     /// The captures whose pieces are all in this one, or are beginnings of its pieces.
     fn contained_in(&self, content: &Content) -> Vec<String> {
         let mut keys = content.beginnings.clone();
         keys.extend(content.pieces.iter().map(Piece::key));
-        let begins = |piece: &Piece| {
-            // Of captures that came while this one was read, only the steps are known.
-            !content.compared.contains(&piece.bytes)
-                && content.pieces.iter().any(|its| piece.is_beginning_of(its))
-        };
         let inside = |entry: &&Entry| {
-            let mut pieces = entry.pieces.iter();
-            pieces.all(|piece| keys.contains(&piece.key()) || begins(piece))
+            // Any capture may begin with a header that no packet follows.
+            let is_header = entry.rows == 0
+                && entry.report.packets == 0
+                && entry.pieces.iter().all(Piece::is_short);
+            !is_header && entry.pieces.iter().all(|piece| content.has(piece))
         };
         let found = keys.iter().map(|key| self.captures.get(key));
         let found = found.flat_map(|ids| self.entries(ids));

@@ -37,6 +37,11 @@ impl Piece {
         self.bytes < longer.bytes && !self.steps.is_empty() && longer.steps.starts_with(&self.steps)
     }
 
+    /// Whether it is so short that it may be the header that many captures begin with.
+    pub(crate) fn is_short(&self) -> bool {
+        self.bytes < HEAD as u64
+    }
+
     pub(crate) fn key(&self) -> (u64, String) {
         (self.bytes, self.sha256.clone())
     }
@@ -70,6 +75,15 @@ impl Content {
                 hex(&Sha256::digest(all))[..32].to_owned()
             }
         }
+    }
+
+    /// Whether a piece of another capture is in this one, or is the beginning of a piece.
+    pub(crate) fn has(&self, piece: &Piece) -> bool {
+        // Of captures that came while this one was read, only the steps are known.
+        let unread = !self.compared.contains(&piece.bytes);
+        let is_in =
+            |its: &Piece| its.key() == piece.key() || (unread && piece.is_beginning_of(its));
+        self.beginnings.contains(&piece.key()) || self.pieces.iter().any(is_in)
     }
 }
 

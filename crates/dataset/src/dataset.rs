@@ -13,7 +13,7 @@ use tidegate_trace::rows::SegmentRow;
 use crate::catalogue::Catalogue;
 use crate::content::{self, Content};
 use crate::draft::Draft;
-use crate::entry::Held;
+use crate::entry::{Held, Overlap, Refused};
 use crate::error::{Error, VERSION};
 use crate::origin::Origin;
 use crate::staged::{self, Places};
@@ -27,11 +27,19 @@ pub struct Dataset {
 
 /// Whether a capture is to be analysed.
 pub enum Claim<'a> {
-    /// It is in the dataset, or on its way into it.
+    /// It is in the dataset.
     Known(Held),
+    /// It is on its way into the dataset, under this name. Claim it again when it [is no longer](Dataset::is_drafted): then it is
+    /// known, or was given up.
+    Drafted(String),
+    /// Some of its pieces are in the dataset, as pieces of a capture that has others too.
+    Overlaps(Overlap),
     /// It is not: its rows go into the draft.
     New(Box<Draft<'a>>),
 }
+
+/// Settings that earlier programs did not record, and what they were unless the user changed them.
+const UNRECORDED: [(&str, &str); 1] = [("--max-flows", "500000")];
 
 /// What `dataset.json` holds.
 #[derive(Serialize, Deserialize)]
@@ -70,7 +78,7 @@ impl Dataset {
             return Err(Error::NotADataset(root.to_owned()));
         }
         staged::folder(root)?;
-        let locked = File::create(&lock).map_err(Error::at(&lock))?;
+        let locked = staged::lock(&lock).map_err(Error::at(&lock))?;
         flock(&locked, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| Error::Busy(root.to_owned()))?;
         if about.exists() {
@@ -129,11 +137,26 @@ impl Dataset {
     /// # Errors
     /// The folder cannot be written.
     pub fn claim(&self, content: Content) -> Result<Claim<'_>, Error> {
-        if let Err(held) = self.catalogue.reserve(&content) {
-            return Ok(Claim::Known(held));
-        }
-        let draft = self.draft(content.id())?.of_files(content);
-        Ok(Claim::New(Box::new(draft)))
+        Ok(match self.catalogue.reserve(&content) {
+            Ok(()) => Claim::New(Box::new(self.draft(content.id())?.of_files(content))),
+            Err(Refused::Known(held)) => Claim::Known(held),
+            Err(Refused::Drafted) => Claim::Drafted(content.id()),
+            Err(Refused::Overlaps(overlap)) => Claim::Overlaps(overlap),
+        })
+    }
+
+    /// Whether a capture is on its way into the dataset.
+    pub fn is_drafted(&self, capture: &str) -> bool {
+        self.catalogue.is_drafted(capture)
+    }
+
+    /// Moves captures to their places that are committed, but could not be moved then ([`Error::Unplaced`]). Each commit tries
+    /// it too.
+    ///
+    /// # Errors
+    /// They still cannot be moved.
+    pub fn place(&self) -> Result<(), Error> {
+        self.catalogue.place_rest()
     }
 
     /// Begins to add rows that are of no file, such as those of a period of live traffic. The name says what they are of. It
@@ -183,13 +206,18 @@ fn check(root: &Path, about: &About, settings: &BTreeMap<String, String>) -> Res
         });
     }
     let keys: BTreeSet<&String> = about.settings.keys().chain(settings.keys()).collect();
+    let value = |settings: &BTreeMap<String, String>, key: &str| {
+        let unrecorded = UNRECORDED.iter().find(|(name, _)| *name == key);
+        let unrecorded = || unrecorded.map(|(_, value)| (*value).to_owned());
+        settings.get(key).cloned().or_else(unrecorded)
+    };
     let different = keys
         .into_iter()
-        .filter(|key| about.settings.get(*key) != settings.get(*key));
+        .filter(|key| value(&about.settings, key) != value(settings, key));
     let different: Vec<&String> = different.collect();
     if !different.is_empty() {
         let words = |settings: &BTreeMap<String, String>| {
-            let word = |key: &&String| match settings.get(*key) {
+            let word = |key: &&String| match value(settings, key) {
                 Some(value) => format!("{key} = {value}"),
                 None => format!("no {key}"),
             };

@@ -27,6 +27,11 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A capture is committed, but its files could not be moved to their places.
+    #[error(
+        "{0}: its rows are kept, and appear when their files can be moved, at the latest when the dataset is opened again"
+    )]
+    Unplaced(Box<Error>),
     /// Another process writes it.
     #[error("{}: another process writes this dataset: wait for its end, or name another folder", .0.display())]
     Busy(PathBuf),

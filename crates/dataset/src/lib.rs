@@ -15,7 +15,7 @@ mod staged;
 pub use content::{Content, Piece};
 pub use dataset::{Claim, Dataset};
 pub use draft::Draft;
-pub use entry::{Held, Report};
+pub use entry::{Given, Held, Overlap, Report};
 pub use error::{Error, VERSION};
 pub use network::{Network, Networks};
 pub use origin::Origin;

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 
 use crate::entry::Entry;
@@ -42,6 +44,15 @@ pub(crate) fn folder(path: &Path) -> Result<(), Error> {
         })
 }
 
+/// Opens a file to lock it. A link is not followed: nothing that it points to is touched.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    options
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
+}
+
 /// Writes a file that is there in whole or not at all.
 pub(crate) fn whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let aside = path.with_extension("new");
@@ -60,6 +71,25 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_slice(&bytes).map_err(|error| Error::Damaged {
         path: path.to_owned(),
         reason: error.to_string(),
+    })
+}
+
+/// The record of a capture.
+fn record(path: &Path) -> Result<Entry, Error> {
+    json(path).map_err(|error| match error {
+        Error::Damaged { path, reason } => {
+            let id = match path.ends_with(ENTRY) {
+                true => path.parent().and_then(Path::file_stem),
+                false => path.file_stem(),
+            };
+            let id = id.unwrap_or_default().display();
+            let reason = format!(
+                "this record of a capture is damaged ({reason}): remove it and the files segments/*/*/{id}-*.parquet, then add the \
+                 capture again. If the capture is gone, remove the record alone: the rows stay"
+            );
+            Error::Damaged { path, reason }
+        }
+        other => other,
     })
 }
 
@@ -84,9 +114,9 @@ impl Places {
         self.captures.join(format!("{id}.json"))
     }
 
-    /// Commits a capture whose files are in its staged folder, synchronised and numbered: from here on a crash
-    /// does not lose it.
-    pub(crate) fn commit(&self, staged: &Path, entry: &Entry) -> Result<(), Error> {
+    /// Commits a capture whose files are in its staged folder, synchronised and numbered. Returns where they are then, until
+    /// they are [placed](Self::place).
+    pub(crate) fn commit(&self, staged: &Path, entry: &Entry) -> Result<PathBuf, Error> {
         let text =
             serde_json::to_vec_pretty(entry).map_err(|error| Error::at(staged)(error.into()))?;
         whole(&staged.join(ENTRY), &text)?;
@@ -94,16 +124,17 @@ impl Places {
         committed.push(COMMITTED);
         let committed = PathBuf::from(committed);
         fs::rename(staged, &committed).map_err(Error::at(staged))?;
-        sync(&self.staged)?;
-        self.place(&committed, entry)
+        Ok(committed)
     }
 
-    /// Moves the files of a committed capture to their places. Each step may have been done before.
-    fn place(&self, committed: &Path, entry: &Entry) -> Result<(), Error> {
+    /// Moves the files of a committed capture to their places. From its beginning on, a crash does not lose the capture. Each step
+    /// may have been done before.
+    pub(crate) fn place(&self, committed: &Path, entry: &Entry) -> Result<(), Error> {
+        sync(&self.staged)?;
         for old in &entry.replaces {
             let path = self.entry(old);
             if path.exists() {
-                for file in json::<Entry>(&path)?.files() {
+                for file in record(&path)?.files() {
                     remove(&self.segments.join(file))?;
                 }
                 remove(&path)?;
@@ -128,18 +159,28 @@ impl Places {
 
     /// Finishes what an earlier process committed, and removes what it did not.
     pub(crate) fn recover(&self) -> Result<(), Error> {
+        let mut kept = Vec::new();
         let list = fs::read_dir(&self.staged).map_err(Error::at(&self.staged))?;
         for found in list {
             let path = found.map_err(Error::at(&self.staged))?.path();
             let committed = path.to_string_lossy().ends_with(COMMITTED);
             // Without its entry all files are in their places, since the entry is moved last.
             if committed && path.join(ENTRY).exists() {
-                self.place(&path, &json(&path.join(ENTRY))?)?;
+                let entry = record(&path.join(ENTRY))?;
+                kept.push((path, entry));
             } else if path.is_dir() {
                 fs::remove_dir_all(&path).map_err(Error::at(&path))?;
             } else {
                 remove(&path)?;
             }
+        }
+        // One that replaces another comes after it.
+        let is_next = |kept: &[(PathBuf, Entry)], (_, entry): &(PathBuf, Entry)| {
+            !kept.iter().any(|(_, old)| entry.replaces.contains(&old.id))
+        };
+        while let Some(next) = kept.iter().position(|one| is_next(&kept, one)) {
+            let (path, entry) = kept.swap_remove(next);
+            self.place(&path, &entry)?;
         }
         Ok(())
     }
@@ -150,7 +191,7 @@ impl Places {
         for found in fs::read_dir(&self.captures).map_err(Error::at(&self.captures))? {
             let path = found.map_err(Error::at(&self.captures))?.path();
             if path.extension().is_some_and(|end| end == "json") {
-                entries.push(json(&path)?);
+                entries.push(record(&path)?);
             }
         }
         Ok(entries)

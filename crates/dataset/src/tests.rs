@@ -1,5 +1,7 @@
 //! A dataset as its users meet it: what is in its folder after each step, and after a crash in between.
 
+mod trouble;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -14,7 +16,7 @@ use tidegate_trace::rows::SegmentRow;
 use tidegate_trace::{Options, Sink, analyse};
 
 use crate::staged::Places;
-use crate::{Claim, Content, Dataset, Draft, Error, Networks, Origin, Report};
+use crate::{Claim, Content, Dataset, Draft, Error, Given, Networks, Origin, Report};
 
 const CAPTURE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -59,7 +61,7 @@ fn begin<'a>(dataset: &'a Dataset, files: &[&[u8]]) -> Option<Draft<'a>> {
         .expect("can be written")
     {
         Claim::New(draft) => Some(*draft),
-        Claim::Known(_) => None,
+        _ => None,
     }
 }
 
@@ -155,8 +157,13 @@ fn two_threads_do_not_add_a_capture_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let dataset = open(folder.path());
     let first = begin(&dataset, &[b"one"]).expect("it is new");
-    assert!(begin(&dataset, &[b"one"]).is_none(), "it is on its way");
+    let again = dataset.claim(content(&dataset, &[b"one"]));
+    let Ok(Claim::Drafted(name)) = again else {
+        panic!("it is on its way")
+    };
+    assert!(dataset.is_drafted(&name));
     drop(first);
+    assert!(!dataset.is_drafted(&name));
     assert!(begin(&dataset, &[b"one"]).is_some(), "it was given up");
     assert!(files(&folder.path().join("staged")).is_empty());
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use tidegate_trace::read::Nanos;
 
 use crate::error::SampleError;
@@ -43,7 +43,11 @@ impl Folder {
         folders.map_err(SampleError::write(path))?;
         let stem = format!("{}-{}", plain(host), plain(interface));
         let lock = path.join(format!(".{stem}.lock"));
-        let file = File::create(&lock).map_err(SampleError::write(&lock))?;
+        // What a link points to must not be touched.
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false);
+        options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let file = options.open(&lock).map_err(SampleError::write(&lock))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| SampleError::Busy(path.to_owned()))?;
         let this = Self(Arc::new(Place {
@@ -312,6 +316,17 @@ impl Drop for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_a_link_empties_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let precious = root.path().join("precious");
+        fs::write(&precious, "text").unwrap();
+        let link = root.path().join(".web1-eth0.lock");
+        std::os::unix::fs::symlink(&precious, link).unwrap();
+        assert!(Folder::open(root.path(), "web1", "eth0").is_err());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "text");
+    }
 
     #[test]
     fn the_oldest_files_go_first_and_others_stay() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-pub use tidegate_trace::folder::{has_capture_name, is_capture};
 use tidegate_trace::folder::{Unreadable, captures_in};
+pub use tidegate_trace::folder::{has_capture_name, is_capture};
 use tidegate_trace::read::{Capture, Nanos};
 
 use crate::cli::UsageError;
@@ -97,6 +97,11 @@ impl Input {
             length: 0,
             ..Self::file(path)
         }
+    }
+
+    /// The file or the folder, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     pub fn is_stdin(&self) -> bool {

@@ -242,3 +242,16 @@ fn links_before_the_limit_are_as_fast_as_given() {
         "{err}"
     );
 }
+
+#[test]
+fn a_configuration_that_is_taken_for_a_capture_is_told_how_to_be_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("router.conf");
+    fs::write(&file, "interface GigabitEthernet0/1\n").expect("written");
+    let (code, _, err) = advise(&[file.to_str().expect("text")]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("A router's configuration is given with --config"),
+        "{err}"
+    );
+}

@@ -1,6 +1,8 @@
 //! Datasets as their users meet them: runs that are repeated, killed, or wait for captures.
 
 mod program;
+#[path = "dataset/trouble.rs"]
+mod trouble;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

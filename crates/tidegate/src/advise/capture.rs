@@ -17,7 +17,7 @@ use super::today::Today;
 use crate::cli::Common;
 use crate::cli::advise::Advise;
 use crate::detect;
-use crate::input::Input;
+use crate::input::{Input, is_capture};
 use crate::pipeline;
 
 /// Finds the transfer of most payload that a policer or a queue limited, and the round trips of all of these.
@@ -73,7 +73,11 @@ pub fn read(
         .as_ref()
         .filter(|_| report.counters.frames == 0)
     {
-        bail!("{name}: {error}");
+        let hint = match is_capture(path) {
+            true => "",
+            false => ". A router's configuration is given with --config",
+        };
+        bail!("{name}: {error}{hint}");
     }
     detect::print_problems(&report);
     let Some((transfer, judgement)) = search.best else {

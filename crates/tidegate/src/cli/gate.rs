@@ -139,8 +139,8 @@ Examples:
 
 SIGHUP reloads the configuration. SIGTERM and SIGINT end the daemon, and the limits stay in force.
 They also stay in force if the daemon is killed. The next daemon takes them over. `tidegate gate
-down` removes them. With --dpdk the packets pass through this process: when it ends, none pass. If it
-dies, another process passes all of them without limits, until the daemon is started again.
+down` removes them. With --dpdk the packets pass through this process: when it ends, none pass.
+If it dies, another process passes all of them without limits, until the daemon starts again.
 ";
 
 /// Limit from now on, and serve the HTTP API and metrics.
@@ -190,8 +190,8 @@ const WIRE_EXAMPLES: &str = "\
 Examples:
   sudo tidegate gate wire --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1 --eal '-l 0,1'
 
-SIGTERM, SIGINT and `tidegate gate down` end it, and so does the next `tidegate gate run` with the same
-state folder. No packet passes after that, or those that the gate lets pass.
+SIGTERM, SIGINT and `tidegate gate down` end it, and so does the next `tidegate gate run` with the
+same state folder. No packet passes after that, or those that the gate lets pass.
 ";
 
 /// Pass all packets between two devices of DPDK, and limit none.

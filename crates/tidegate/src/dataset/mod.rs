@@ -1,28 +1,32 @@
 //! `tidegate detect --dataset`: each capture once, into Parquet files by date and hour.
 
+mod arrived;
 mod segments;
 mod watch;
 
 pub use segments::Segments;
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use indicatif::ProgressBar;
-use tidegate_dataset::{Claim, Dataset, Error, Held, Networks, Shares};
+use tidegate_dataset::{Claim, Dataset, Error, Given, Held, Networks, Overlap, Shares};
 use tidegate_story::remarks::problems;
 use tidegate_trace::Options;
 
 use crate::cli::{Analysis, Chosen, Common, Detect, UsageError};
 use crate::detect::print_problems;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::input::{self, Input};
+use crate::output::Output;
 use crate::pipeline::{self, Report};
 use crate::units::plural;
+use arrived::{Arrived, Unread};
 
 /// What all captures have in common.
 struct Job<'a> {
@@ -37,6 +41,23 @@ struct Job<'a> {
     count: Count,
     /// Why nothing more can be written.
     broken: OnceLock<Error>,
+    /// Why lines are missing on standard output.
+    unsaid: OnceLock<anyhow::Error>,
+    /// Captures whose content another thread is about to add, under this name.
+    waiting: Mutex<Vec<(String, Input)>>,
+    unread: Unread,
+}
+
+/// Stops everything when a thread panics that holds it. A service manager starts the program again. It would not if the program
+/// stayed and did nothing.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -69,24 +90,33 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         terminated,
         count: Count::default(),
         broken: OnceLock::new(),
+        unsaid: OnceLock::new(),
+        waiting: Mutex::default(),
+        unread: Unread::default(),
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (sender, receiver) = channel();
     let queue = Mutex::new(receiver);
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs.unwrap_or(cores).max(1) {
-            scope.spawn(|| job.work(&queue));
-        }
+        let jobs = 0..options.jobs.unwrap_or(cores).max(1);
+        let workers: Vec<_> = jobs.map(|_| scope.spawn(|| job.work(&queue))).collect();
         for input in inputs {
             // The receiver outlives this scope.
             let _ = sender.send(input);
         }
         let watched = match options.follow {
-            true => watch::watch(&options.captures, &sender, &job.stop),
+            true => watch::watch(&options.captures, &sender, &job.unread, &job.stop),
             false => Ok(()),
         };
         drop(sender);
-        watched
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        watched?;
+        match ended.iter().all(Result::is_ok) {
+            true => Ok(()),
+            false => Err(anyhow::anyhow!(
+                "an analysis panicked, which is a fault of this program; the dataset has every capture that was finished before"
+            )),
+        }
     })?;
     job.bar.finish_and_clear();
     job.finish(root)
@@ -176,6 +206,7 @@ fn settings(analysis: &Analysis, detector: &Chosen, ports: &[u16]) -> BTreeMap<S
             bounds.playback_bits_per_second.to_string(),
         ),
         ("--idle-timeout", format!("{} ns", bounds.idle_timeout)),
+        ("--max-flows", bounds.max_flows.to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()
@@ -191,11 +222,45 @@ fn usage(error: Error) -> anyhow::Error {
     }
 }
 
+/// What is wrong with a capture that has pieces in common with one of the dataset.
+fn overlapping(Overlap { piece, other }: &Overlap) -> String {
+    let other = match &other[..] {
+        [first, .., last] => format!("{first} to {last}"),
+        other => other.concat(),
+    };
+    format!(
+        "{piece} is in the dataset as a part of {other}: its rows would count twice, so nothing is added. Name the pieces of both \
+         with --join, or begin a new dataset"
+    )
+}
+
+/// What the user says of a capture now that its rows do not have.
+fn changed(before: &Given, now: &Given) -> Option<String> {
+    let share = |given: &Given| match given.sampled {
+        Some(share) => format!("with --sampled {share}"),
+        None => "without --sampled".to_owned(),
+    };
+    // Shares may be written in several ways.
+    let difference = before.sampled.unwrap_or(0.0) - now.sampled.unwrap_or(0.0);
+    let lacks = if difference.abs() > 1e-12 {
+        format!("{}, not {}", share(before), share(now))
+    } else if now.networks && !before.networks {
+        "without --asn".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "was added {lacks}, and its rows stay as they are: to change that, begin a new dataset"
+    ))
+}
+
 impl Job<'_> {
     /// Takes captures from the queue, until there will be no more.
     fn work(&self, queue: &Mutex<Receiver<Input>>) {
+        let _alarm = self.options.follow.then(|| Alarm(&self.stop));
         let next = || queue.lock().ok().and_then(|queue| queue.recv().ok());
-        while let Some(input) = next() {
+        let mut again = Vec::new();
+        while let Some(input) = again.pop().or_else(next) {
             if self.stop.load(Ordering::Relaxed) {
                 continue;
             }
@@ -212,7 +277,15 @@ impl Job<'_> {
             if self.bar.suspend(|| print_problems(&report)) {
                 self.count.failed.fetch_add(1, Ordering::Relaxed);
             }
+            again.extend(self.free());
         }
+    }
+
+    /// Takes out the captures that wait for no other one any more. They are known now, or still to be added.
+    fn free(&self) -> Vec<Input> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = waiting.extract_if(.., |(name, _)| !self.dataset.is_drafted(name));
+        free.map(|(_, input)| input).collect()
     }
 
     /// Adds a capture, unless it is known. The report says what is wrong with it.
@@ -221,18 +294,42 @@ impl Job<'_> {
             let reason = "a pipe can be read only once: write it to a file first";
             return Ok(Report::failed(&input.name, reason.to_owned()));
         }
-        let state = || -> Vec<_> { input.pieces().iter().map(Input::state).collect() };
-        let before = state();
-        // What cannot be opened is reported by the analysis.
-        let hidden = ProgressBar::hidden();
-        let files = input.pieces().iter().filter_map(|piece| {
-            let file = piece.open(&hidden, &self.stop).ok()?;
-            Some((&*piece.name, file))
-        });
-        let content = match self.dataset.identify(files) {
-            Ok(content) => content,
-            Err(error) => return Ok(Report::failed(&input.name, error.to_string())),
+        let given = input;
+        let mut input = input.clone();
+        let arrived = match self.options.follow {
+            true => match Arrived::open(&mut input) {
+                Ok(arrived) => arrived,
+                Err(error) => return Ok(self.unopened(given, &error)),
+            },
+            false => None,
         };
+        let (pieces, hidden) = (input.pieces().to_vec(), ProgressBar::hidden());
+        let state = || -> Vec<_> { pieces.iter().map(Input::state).collect() };
+        let identify = || {
+            // What cannot be opened is reported by the analysis.
+            let files = pieces.iter().filter_map(|piece| {
+                let file = piece.open(&hidden, &self.stop).ok()?;
+                Some((&*piece.name, file))
+            });
+            self.dataset.identify(files)
+        };
+        let before = state();
+        let mut content = match identify() {
+            Ok(content) => content,
+            Err(error) => {
+                arrived
+                    .iter()
+                    .for_each(|file| self.unread.could_not_read(file));
+                return Ok(Report::failed(&input.name, error.to_string()));
+            }
+        };
+        if let Some(file) = &arrived {
+            input.name = file.name();
+            for piece in &mut content.pieces {
+                piece.name = input.name.to_string();
+            }
+        }
+        let id = content.id();
         let mut report = Report {
             name: Arc::clone(&input.name),
             begun: true,
@@ -243,7 +340,18 @@ impl Job<'_> {
             false => match self.dataset.claim(content)? {
                 Claim::Known(held) => {
                     self.bar.inc(input.length);
-                    report.error = self.known(input, held);
+                    report.error = self.known(&input, held);
+                    return Ok(report);
+                }
+                Claim::Drafted(name) => {
+                    let waiting = self.waiting.lock();
+                    let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+                    waiting.push((name, given.clone()));
+                    return Ok(report);
+                }
+                Claim::Overlaps(overlap) => {
+                    self.bar.inc(input.length);
+                    report.error = Some(overlapping(&overlap));
                     return Ok(report);
                 }
                 Claim::New(draft) => Some(*draft),
@@ -267,14 +375,16 @@ impl Job<'_> {
             believes: sampled.is_none(),
             error: None,
         };
-        report = pipeline::analyse(input, &self.bar, &self.stop, options, &mut rows);
+        report = pipeline::analyse(&input, &self.bar, &self.stop, options, &mut rows);
         if let Some(error) = rows.error {
             return Err(error);
         }
         let Some(draft) = rows.draft.filter(|_| !self.stop.load(Ordering::Relaxed)) else {
             return Ok(report);
         };
-        if before != state() {
+        // Programs that copy files set their times in the end.
+        let is_same = || identify().is_ok_and(|content| content.id() == id);
+        if before != state() && !is_same() {
             let reason =
                 "it was written while it was read, and left out: run again when it is complete";
             report.error = Some(reason.to_owned());
@@ -284,22 +394,51 @@ impl Job<'_> {
                 packets: report.counters.frames,
                 flows: report.counters.flows,
                 problems: problems(&report.passed_over, report.error.as_deref()),
+                given: Some(self.given()),
             })?;
             if let Some(held) = held {
-                report.error = self.known(input, held);
+                report.error = self.known(&input, held);
                 return Ok(report);
             }
             self.count.added.fetch_add(1, Ordering::Relaxed);
             self.count.rows.fetch_add(found, Ordering::Relaxed);
             if self.options.follow {
-                println!("{}: {}", input.name, plural(found, "row", "rows"));
+                self.say(&format!("{}: {}", input.name, plural(found, "row", "rows")));
             }
         }
         Ok(report)
     }
 
+    /// A capture that arrived, and cannot be opened now.
+    fn unopened(&self, input: &Input, error: &std::io::Error) -> Report {
+        if error.kind() == ErrorKind::NotFound {
+            // Under another name, it arrives again.
+            let line = "was renamed or removed before it was read";
+            eprintln!("tidegate: {}: {line}", input.name);
+            let name = Arc::clone(&input.name);
+            return Report {
+                name,
+                begun: true,
+                ..Report::default()
+            };
+        }
+        input
+            .path()
+            .inspect(|path| self.unread.could_not_open(path));
+        Report::failed(&input.name, error.to_string())
+    }
+
+    /// What the user says of all captures.
+    fn given(&self) -> Given {
+        let into = &self.options.into;
+        Given {
+            sampled: into.sampled,
+            networks: !into.asn.is_empty(),
+        }
+    }
+
     /// Counts a capture that the dataset holds. Returns what was wrong with it when it was added, since its rows still lack
-    /// that.
+    /// that, and what the user says otherwise now.
     fn known(&self, input: &Input, held: Held) -> Option<String> {
         self.count.known.fetch_add(1, Ordering::Relaxed);
         if let Some(longer) = held.longer {
@@ -311,16 +450,37 @@ impl Job<'_> {
             return None;
         }
         let problems = held.problems.join("; ");
-        (!problems.is_empty())
-            .then(|| format!("was added before, as far as it could be read: {problems}"))
+        let problems = (!problems.is_empty())
+            .then(|| format!("was added before, as far as it could be read: {problems}"));
+        let changed = held
+            .given
+            .and_then(|before| changed(&before, &self.given()));
+        let both: Vec<String> = problems.into_iter().chain(changed).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
-    fn finish(self, root: &Path) -> anyhow::Result<Exit> {
-        if let Some(error) = self.broken.into_inner() {
+    /// Writes a line to standard output. If that fails, captures are still added: they matter more than the lines.
+    fn say(&self, line: &str) {
+        let mut out = Output::stdout();
+        let written = writeln!(out, "{line}").map_err(Into::into);
+        let Err(error) = written.and_then(|()| out.commit()) else {
+            return;
+        };
+        if self.options.follow && self.unsaid.get().is_none() {
+            eprintln!(
+                "tidegate: {}; captures are added as before",
+                exit::words(&error)
+            );
+        }
+        let _ = self.unsaid.set(error);
+    }
+
+    fn finish(mut self, root: &Path) -> anyhow::Result<Exit> {
+        if let Some(error) = self.broken.take() {
             return Err(error.into());
         }
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        println!(
+        self.say(&format!(
             "{} added with {}, {} known before, {} with problems; {} in {}",
             plural(get(&self.count.added), "capture", "captures"),
             plural(get(&self.count.rows), "row", "rows"),
@@ -328,7 +488,10 @@ impl Job<'_> {
             get(&self.count.failed),
             plural(self.dataset.captures() as u64, "capture", "captures"),
             input::display(root),
-        );
+        ));
+        if let Some(error) = self.unsaid.take() {
+            return Err(error);
+        }
         let asked = self.options.follow && self.terminated.load(Ordering::Relaxed);
         Ok(if asked {
             Exit::Done
@@ -344,3 +507,6 @@ impl Job<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

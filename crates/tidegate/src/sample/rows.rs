@@ -317,6 +317,7 @@ impl Live<'_> {
             self.analysis.finish(&mut self.segments);
             self.commit()?;
         }
+        self.dataset.place()?;
         Ok(self.lost)
     }
 
@@ -338,6 +339,7 @@ impl Live<'_> {
                     packets: now.packets - self.before.packets,
                     flows: now.flows - self.before.flows,
                     problems: problems(&passed_over, None),
+                    given: None,
                 });
                 committed.err()
             }
@@ -346,7 +348,10 @@ impl Live<'_> {
             (error, _) => error,
         };
         match error {
-            None => {
+            None | Some(Error::Unplaced(_)) => {
+                if let Some(error) = error {
+                    eprintln!("tidegate: {error}");
+                }
                 self.counters.files.fetch_add(1, Ordering::Relaxed);
                 self.counters.rows.fetch_add(rows, Ordering::Relaxed);
                 if !self.quiet {
@@ -388,8 +393,10 @@ fn passes(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::fs::File;
 
     use clap::Parser;
+    use tidegate_trace::read::Capture;
 
     use super::*;
 
@@ -401,18 +408,46 @@ mod tests {
         sample: Sample,
     }
 
+    fn work_in(rows: &Path) -> Work {
+        let line = ["sample", "eth0", "--every", "1h", "--rows"].map(OsString::from);
+        let Line { sample } = Line::parse_from(line.into_iter().chain([rows.into()]));
+        let sampler = crate::sample::sampler(&sample).unwrap();
+        work(&sample, rows, &sampler, true, &Arc::default()).unwrap()
+    }
+
+    /// Its rows are committed: they are moved when the obstacle is gone.
+    #[test]
+    fn a_period_that_cannot_be_placed_is_not_lost() {
+        let root = tempfile::tempdir().unwrap();
+        let rows = root.path().join("dataset");
+        let work = work_in(&rows);
+        let segments = rows.join("segments");
+        std::fs::remove_dir(&segments).unwrap();
+        std::fs::write(&segments, "in the way").unwrap();
+        let mut live = work.live();
+        let capture = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
+        );
+        let mut capture = Capture::new(File::open(capture).unwrap()).unwrap();
+        let mut last = 0;
+        while let Some(frame) = capture.frame().unwrap() {
+            last = frame.at;
+            live.frame(&frame).unwrap();
+        }
+        live.time(last + 3_600 * SECOND).unwrap();
+        assert!(live.counters.rows.load(Ordering::Relaxed) > 0);
+        assert!(matches!(live.dataset.place(), Err(Error::Unplaced(_))));
+        std::fs::remove_file(&segments).unwrap();
+        assert_eq!(live.end().unwrap(), 0);
+        let left = std::fs::read_dir(rows.join("staged")).unwrap().count();
+        assert_eq!((left, segments.is_dir()), (0, true));
+    }
+
     #[test]
     fn a_clock_that_is_set_back_ends_the_period() {
         let root = tempfile::tempdir().unwrap();
-        let rows = root.path().join("dataset");
-        let Line { sample } = Line::parse_from(
-            ["sample", "eth0", "--every", "1h", "--rows"]
-                .map(OsString::from)
-                .into_iter()
-                .chain([rows.clone().into_os_string()]),
-        );
-        let sampler = crate::sample::sampler(&sample).unwrap();
-        let work = work(&sample, &rows, &sampler, true, &Arc::default()).unwrap();
+        let work = work_in(&root.path().join("dataset"));
         let mut live = work.live();
         let frame = |live: &mut Live<'_>, seconds: Nanos| {
             let frame = Frame {
