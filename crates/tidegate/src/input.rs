@@ -12,8 +12,8 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+pub use tidegate_trace::folder::is_capture;
 use tidegate_trace::folder::{Unreadable, captures_in};
-pub use tidegate_trace::folder::{has_capture_name, is_capture};
 use tidegate_trace::read::{Capture, Nanos};
 
 use crate::cli::UsageError;

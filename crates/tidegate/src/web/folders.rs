@@ -12,8 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use serde_json::{Value, json};
+use tidegate_trace::folder::has_capture_name;
 
-use crate::input::{display, has_capture_name};
+use crate::input::display;
 
 /// Folders in folders, at most.
 const DEEPEST: usize = 16;
