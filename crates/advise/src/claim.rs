@@ -93,6 +93,14 @@ impl Claim {
         self.gain.count >= LEAST && self.gain.bound() <= KNOWN * self.gain()
     }
 
+    /// By how much these simulations could improve at the most: to 0, or to a share of 1.
+    pub fn most(&self) -> f64 {
+        match self.measure.better > 0.0 {
+            true => 1.0 - self.now,
+            false => self.now,
+        }
+    }
+
     /// The least and the most by which as many other simulations find that it improves (95 % confidence); `None` by a single simulation.
     pub fn range(&self) -> Option<(f64, f64)> {
         let (gain, bound) = (self.gain(), self.gain.bound() * std::f64::consts::SQRT_2);

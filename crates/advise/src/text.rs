@@ -90,7 +90,7 @@ fn verdict(advice: &Advice) -> String {
         percent(today.slowest),
         percent(today.loss),
         Bytes::new(PAGE),
-        seconds(today.page_s),
+        page_time(today),
     );
     let Some(chosen) = advice.chosen() else {
         return format!(
@@ -103,8 +103,17 @@ fn verdict(advice: &Advice) -> String {
         chosen.remedy.words(),
         percent(then.slowest),
         percent(then.loss),
-        seconds(then.page_s),
+        page_time(then),
     )
+}
+
+/// The median time of short transfers, or that it is longer.
+fn page_time(effect: &Effect) -> String {
+    let more = match effect.page_incomplete > INCOMPLETE {
+        true => "more than ",
+        false => "",
+    };
+    format!("{more}{}", seconds(effect.page_s))
 }
 
 /// By how much the chosen limit improves what users feel, as far as it is known.
@@ -119,13 +128,19 @@ fn promised(out: &mut String, advice: &Advice) {
             Workload::Downloads => percent,
             Workload::Pages | Workload::Video => seconds,
         };
+        let by = match claim.measure.workload {
+            Workload::Downloads => points,
+            Workload::Pages | Workload::Video => seconds,
+        };
         let range = match claim.range() {
             _ if claim.is_known() => String::new(),
             None => ", by a single simulation".to_owned(),
-            Some((least, most)) if least > 0.0 => {
-                format!(", between {} and {} better", show(least), show(most))
+            Some((least, _)) if least <= 0.0 => ", or not at all: more --seeds tell".to_owned(),
+            // Others may have more to improve, which nobody would believe beside these.
+            Some((least, most)) if most > claim.most() => {
+                format!(", at least {} better", by(least))
             }
-            Some((_, most)) => format!(", up to {} better, or not at all", show(most)),
+            Some((least, most)) => format!(", between {} and {} better", by(least), by(most)),
         };
         let (now, then) = (show(claim.now), show(claim.then));
         let _ = writeln!(
@@ -409,6 +424,11 @@ fn paragraph(out: &mut String, text: &str) {
 
 fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
+}
+
+/// A difference of shares.
+fn points(share: f64) -> String {
+    format!("{:.1} points", 100.0 * share)
 }
 
 fn seconds(seconds: f64) -> String {

@@ -175,7 +175,7 @@ pub struct Terms {
 
 impl Terms {
     /// The names of all plans that may take the place of this one.
-    pub(crate) fn plans(&self) -> impl Iterator<Item = &str> {
+    pub fn plans(&self) -> impl Iterator<Item = &str> {
         let slots = self.schedule.iter().map(|slot| slot.plan.as_str());
         slots.chain(self.quota.iter().map(|quota| quota.plan.as_str()))
     }

@@ -243,6 +243,29 @@ fn links_before_the_limit_are_as_fast_as_given() {
     );
 }
 
+/// Two simulations of ten seconds tell little: nothing is said that cannot be.
+#[test]
+fn few_simulations_promise_nothing_impossible() {
+    let line = "police cir 5m bc 15000";
+    let (code, out, err) = run(&[
+        "advise",
+        line,
+        "--rtt=20ms..60ms",
+        "--seeds=2",
+        "--duration=10s",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("takes more than 8.00s (median)"), "{out}");
+    assert!(
+        out.contains("or not at all: more --seeds tell") && !out.contains("up to"),
+        "{out}"
+    );
+    // What cannot be written is told before anything is simulated.
+    let (code, _, err) = run(&["advise", line, "--gate=/none/gate.toml", "--seeds=1000"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("cannot write /none/gate.toml"), "{err}");
+}
+
 #[test]
 fn a_configuration_that_is_taken_for_a_capture_is_told_how_to_be_given() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -282,6 +282,11 @@ fn wrong_use_is_explained() {
             2,
             "'fast' is not a way to pace",
         ),
+        (
+            &["serve", path, "--split=a=none,a=application-16k"],
+            2,
+            "two groups of connections have the same name",
+        ),
         (&["serve", path, "--percent=90"], 2, "90 is not in 100..="),
         (&["serve", path, "--cert=x"], 2, "--key"),
         (&["serve", "/none"], 1, "cannot serve /none"),

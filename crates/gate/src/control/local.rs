@@ -394,7 +394,9 @@ impl From<GateError> for ControlError {
     fn from(error: GateError) -> Self {
         let text = error.to_string();
         match &error {
-            GateError::NotUp { .. } | GateError::Lost { .. } => Self::Down(text),
+            GateError::NotUp { .. } | GateError::Lost { .. } | GateError::Begun { .. } => {
+                Self::Down(text)
+            }
             GateError::Subscriber { .. } => Self::Unknown(text),
             GateError::Config(_)
             | GateError::Change(_)

@@ -52,6 +52,12 @@ pub enum GateError {
         /// The folder of the state.
         folder: PathBuf,
     },
+    /// The first start was interrupted.
+    #[error("the start of the gate at {} was interrupted: `tidegate gate reload` completes it, and `tidegate gate down` removes it", pins.display())]
+    Begun {
+        /// The folder of its pins.
+        pins: PathBuf,
+    },
     /// The state belongs to another gate.
     #[error("{} holds the state of the gate at {}, not of the one at {}: give each gate its own `state` folder", folder.display(), other.display(), pins.display())]
     Elsewhere {

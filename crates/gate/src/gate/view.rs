@@ -57,7 +57,11 @@ impl<D: DataPath> View<D> {
         let unsettled = loaded.next.is_some() || loaded.undo.is_some();
         let current = loaded.undo.map(|undo| undo.to).or(loaded.current);
         let Some(state) = current else {
-            return Err(if D::exists(pins) {
+            return Err(if D::exists(pins) && loaded.next.is_some() {
+                GateError::Begun {
+                    pins: pins.to_owned(),
+                }
+            } else if D::exists(pins) {
                 GateError::Lost {
                     pins: pins.to_owned(),
                     folder: folder.to_owned(),

@@ -1,5 +1,6 @@
 //! Connections: they are accepted within the limits, served, watched, and ended properly.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -98,6 +99,12 @@ impl Server {
         if config.groups.is_empty() {
             return Err(ServeError::Config(
                 "the list of groups is empty: name at least one way to pace",
+            ));
+        }
+        let mut names = HashSet::new();
+        if !config.groups.iter().all(|group| names.insert(&group.name)) {
+            return Err(ServeError::Config(
+                "two groups of connections have the same name: results could not tell them apart. Write NAME=WAY",
             ));
         }
         if config.throttle_percent < 100 {

@@ -5,6 +5,7 @@ mod today;
 
 use std::io::Write;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::bail;
@@ -83,6 +84,8 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     };
     situation.check().map_err(UsageError)?;
     let effort = effort(options, &situation)?;
+    // Before anything is simulated.
+    let files = Files::open(options)?;
     let progress = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let means = Means {
@@ -103,7 +106,7 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error.into()),
     };
-    files(options, &advice)?;
+    files.write(&advice)?;
     let mut out = Output::stdout();
     if options.json {
         serde_json::to_writer_pretty(&mut out, &json::value(&advice, &origin))?;
@@ -118,22 +121,35 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     })
 }
 
-/// Writes the picture and the gate's file, where they are wanted.
-fn files(options: &Advise, advice: &Advice) -> anyhow::Result<()> {
-    if let Some(path) = &options.svg {
-        let mut file = Output::to(Some(path))?;
-        file.write_all(picture::svg(advice).as_bytes())?;
-        file.commit()?;
+/// The picture and the gate's file, where they are wanted.
+struct Files {
+    svg: Option<Output>,
+    gate: Option<Output>,
+}
+
+impl Files {
+    fn open(options: &Advise) -> anyhow::Result<Self> {
+        let open = |path: &Option<PathBuf>| path.as_ref().map(|path| Output::to(Some(path)));
+        Ok(Self {
+            svg: open(&options.svg).transpose()?,
+            gate: open(&options.gate).transpose()?,
+        })
     }
-    if let Some(path) = &options.gate {
-        let Some(text) = gate_file::text(advice) else {
-            bail!("there is no gate.toml for this limit");
-        };
-        let mut file = Output::to(Some(path))?;
-        file.write_all(text.as_bytes())?;
-        file.commit()?;
+
+    fn write(self, advice: &Advice) -> anyhow::Result<()> {
+        if let Some(mut file) = self.svg {
+            file.write_all(picture::svg(advice).as_bytes())?;
+            file.commit()?;
+        }
+        if let Some(mut file) = self.gate {
+            let Some(text) = gate_file::text(advice) else {
+                bail!("there is no gate.toml for this limit");
+            };
+            file.write_all(text.as_bytes())?;
+            file.commit()?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn effort(options: &Advise, situation: &Situation) -> Result<Effort, UsageError> {

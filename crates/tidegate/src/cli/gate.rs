@@ -171,8 +171,8 @@ pub struct Run {
 /// What the packets of a gate on DPDK pass through.
 #[derive(Debug, Clone, Args)]
 pub struct OnDpdk {
-    /// Pass packets by DPDK instead of the kernel, between these two devices: each is an interface of the file, and a PCI
-    /// address or a virtual device with its arguments
+    /// Pass packets by DPDK instead of the kernel, between these two devices: each is a name, which for `run` is an interface
+    /// of the file, and a PCI address or a virtual device with its arguments
     #[arg(long, value_name = "INTERFACE=DEVICE")]
     pub dpdk: Vec<String>,
     /// Arguments for DPDK's environment abstraction layer, such as '-l 0,2-3'

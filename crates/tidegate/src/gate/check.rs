@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use tidegate_gate::Footprint;
+use tidegate_gate::calendar::Terms;
 use tidegate_gate::config::{Config, Listen, Problem};
 use tidegate_gate::limits::Limits;
 use tidegate_gate::table::{Direction, Match};
@@ -142,6 +143,7 @@ fn warnings(config: &Config) -> Vec<String> {
     }
     warnings.extend(config.only_on_dpdk());
     warnings.extend(config.doubts());
+    warnings.extend(commands::needs_daemon(config).map(str::to_owned));
     if config.subscribers.is_empty() {
         warnings.push("there are no subscribers: nothing is limited".into());
     }
@@ -152,6 +154,8 @@ fn warnings(config: &Config) -> Vec<String> {
             .iter()
             .filter_map(|one| one.declared.plan.as_deref()),
     );
+    let terms = config.plans.iter().map(|(_, plan)| &plan.terms);
+    used.extend(terms.flat_map(Terms::plans));
     let unused: Vec<_> = config
         .plans
         .iter()
@@ -179,6 +183,18 @@ name = "notthere0"
 side = "access"
 [plan.lead]
 down = "1mbit"
+[plan.slow]
+down = "1mbit"
+[plan.day]
+down = "1mbit"
+[[plan.day.schedule]]
+plan = "slow"
+from = "22:00"
+to = "06:00"
+[[subscriber]]
+name = "daily"
+plan = "day"
+addresses = "192.0.2.99"
 [api]
 listen = "0.0.0.0:9642"
 token = "/nonexistent/token"
@@ -196,8 +212,8 @@ token = "/nonexistent/token"
         for part in [
             "gate.toml is valid\n",
             "notthere0       tc-ingress  up\n",
-            "2 subscribers with 2 prefixes and 1 tag or session\n",
-            "3 plans, 4 combinations",
+            "3 subscribers with 3 prefixes and 1 tag or session\n",
+            "5 plans, 5 combinations",
             "warning: there is no interface notthere0 ",
             "warning: no subscriber has these plans: lead\n",
             "warning: the daemon would not start: gate.toml: cannot read the token file /nonexistent/token",
@@ -205,6 +221,8 @@ token = "/nonexistent/token"
         ] {
             assert!(out.contains(part), "{part} is not in\n{out}");
         }
-        assert_eq!(warnings.len(), 3);
+        let daemon = "plans with `schedule` or `quota` only change while a daemon runs";
+        assert!(warnings.iter().any(|warning| warning.contains(daemon)));
+        assert_eq!(warnings.len(), 4);
     }
 }

@@ -89,14 +89,19 @@ pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     for doubt in config.doubts() {
         writeln!(out, "warning: {doubt}")?;
     }
-    if config.plans.iter().any(|(_, plan)| !plan.terms.is_empty()) {
-        writeln!(
-            out,
-            "warning: plans with `schedule` or `quota` only change while a daemon runs: `tidegate gate run`"
-        )?;
+    if let Some(warning) = needs_daemon(&config) {
+        writeln!(out, "warning: {warning}")?;
     }
     out.commit()?;
     Ok(Exit::Done)
+}
+
+/// What a file needs a daemon for, if it does.
+pub fn needs_daemon(config: &Config) -> Option<&'static str> {
+    let mut plans = config.plans.iter();
+    plans.any(|(_, plan)| !plan.terms.is_empty()).then_some(
+        "plans with `schedule` or `quota` only change while a daemon runs: `tidegate gate run`",
+    )
 }
 
 pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {

@@ -245,6 +245,10 @@ impl Endpoints {
         };
         notify::send("STOPPING=1");
         events.add("the daemon", "stop", json!({ "why": name }));
+        let then = match name {
+            "stop" => "`tidegate gate down` asked for it",
+            _ => then,
+        };
         tracing::info!(why = name, "the daemon ends; {then}");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
