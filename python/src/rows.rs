@@ -33,7 +33,7 @@ pub struct Rows {
     schema: SchemaRef,
     raise: bool,
     problems: Problems,
-    /// Makes what is told how far a reading is.
+    /// Makes a progress bar: a function that takes the bytes that were read, and None at the end.
     progress: Option<Py<PyAny>>,
 }
 
@@ -254,7 +254,7 @@ impl Stream {
         self.raise
     }
 
-    /// What is to be told now of how far the reading is, and whom.
+    /// The progress bar and the bytes that were read, if it is time to show them.
     fn due(&mut self) -> Option<(Arc<Py<PyAny>>, u64)> {
         let whom = Arc::clone(self.progress.as_ref()?);
         (self.told.elapsed() >= TELL).then(|| {
@@ -286,7 +286,7 @@ fn ended(py: Python<'_>, whom: Option<Arc<Py<PyAny>>>) {
 /// What is due before each wait. No lock may be held: other threads of Python may run.
 ///
 /// # Errors
-/// Ctrl-C came, or what is told how far the reading is failed.
+/// Ctrl-C came, or the progress bar failed.
 fn look(py: Python<'_>, due: Option<(Arc<Py<PyAny>>, u64)>) -> PyResult<()> {
     py.check_signals()?;
     match due {

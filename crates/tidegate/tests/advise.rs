@@ -260,7 +260,7 @@ fn few_simulations_promise_nothing_impossible() {
         out.contains("or not at all: more --seeds tell") && !out.contains("up to"),
         "{out}"
     );
-    // What cannot be written is told before anything is simulated.
+    // The command opens its files before it simulates.
     let (code, _, err) = run(&["advise", line, "--gate=/none/gate.toml", "--seeds=1000"]);
     assert_eq!(code, 1);
     assert!(err.contains("cannot write /none/gate.toml"), "{err}");

@@ -91,7 +91,7 @@ fn a_capture_that_is_renamed_while_it_is_read_is_added() {
     wait("all are added", || added(&dataset) == 16);
 }
 
-/// What cannot be done to rows that are there is told.
+/// The command says which options do not change rows that are there.
 #[test]
 fn what_would_change_or_double_rows_is_a_problem() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -34,29 +34,29 @@ pub(super) fn common(account: &Account<'_>, request: &Request, sent: u64) -> Str
             None => write!(line, " \"-\""),
         };
     }
-    let _ = writeln!(
-        line,
-        " {:.3} {} {} {} {}",
-        request.began.elapsed().as_secs_f64(),
+    let _ = writeln!(line, " {}", figures(account, request.began.elapsed()));
+    line
+}
+
+/// What the common format has at its end.
+fn figures(account: &Account<'_>, took: Duration) -> String {
+    format!(
+        "{:.3} {} {} {} {}",
+        took.as_secs_f64(),
         account.group.way,
         account.now.retransmitted,
         account.now.srtt_us,
         account.by,
-    );
-    line
+    )
 }
 
 /// A connection that ended because its request was none. How it was answered depends on what was wrong; 400 stands for all of it.
 pub(super) fn common_refused(account: &Account<'_>) -> String {
     format!(
-        "{} - - [{}] \"-\" 400 0 \"-\" \"-\" {:.3} {} {} {} {}\n",
+        "{} - - [{}] \"-\" 400 0 \"-\" \"-\" {}\n",
         account.address(),
         common_date(SystemTime::now()),
-        account.duration.as_secs_f64(),
-        account.group.way,
-        account.now.retransmitted,
-        account.now.srtt_us,
-        account.by,
+        figures(account, account.duration),
     )
 }
 
