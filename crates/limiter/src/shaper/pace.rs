@@ -74,7 +74,7 @@ impl Pace {
     #[inline]
     fn refill(&mut self, now: Nanos, most: u64) {
         self.tokens = self.tokens.saturating_add(self.meter.advance(now));
-        if self.tokens > most {
+        if self.tokens >= most {
             self.tokens = most;
             self.meter.forget();
         }

@@ -98,6 +98,25 @@ fn rates_change_and_stop() {
     assert!(shaper.poll_release(5).is_none(), "time does not go back");
 }
 
+/// What a full bucket has below a byte is forgotten, also where it is full to the byte.
+#[test]
+fn a_burst_is_not_a_fraction_of_a_byte_too_long() {
+    // 1 byte a microsecond: 4.75 bytes come, and 4 are kept.
+    let mut shaper = fifo(8_000_000, 4);
+    let packet = |at, bytes| Packet {
+        at,
+        queue: 0,
+        bytes,
+    };
+    let mut arrivals = packets(1, 0, 4);
+    arrivals.extend([packet(4_750, 1), packet(4_750, 4)]);
+    let times: Vec<_> = released(&run(&mut shaper, &arrivals, || 0))
+        .iter()
+        .map(|packet| packet.at)
+        .collect();
+    assert_eq!(times, [0, 4_750, 5_750]);
+}
+
 proptest! {
     /// Whatever comes, however late polls are, within what costs no rate: what leaves in any
     /// interval is at most r·Δt + the burst (or one packet), and while packets wait, r·Δt less one
