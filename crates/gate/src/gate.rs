@@ -24,6 +24,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod turns;
 mod view;
 
 pub use crate::change::Report;
@@ -36,16 +37,15 @@ use std::path::Path;
 
 use tidegate_limiter::Nanos;
 
-use crate::calendar::{Moment, Turn};
 use crate::change;
 use crate::config::Config;
 use crate::live::MatchChange;
 use crate::path::DataPath;
 use crate::reading::{Overview, Subscriber};
 use crate::state::{GateState, Member};
-use crate::usage::Usage;
 use error::path_error;
 use store::{Store, Undo};
+use turns::Look;
 
 /// Where a gate is kept.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,8 @@ pub struct Gate<D: DataPath> {
     pending: Option<Box<Undo>>,
     /// Limiters that went on where those of the other gate of a pair were, and the time of the latest packet there.
     taken: HashMap<u32, Nanos>,
+    /// The time and the volumes as of the last look; none before the first one.
+    look: Option<Look>,
 }
 
 /// An interface that the gate should be attached to and is not.
@@ -113,7 +115,7 @@ impl<D: DataPath> Gate<D> {
             .iter()
             .filter(|old| !next.attachments.contains(old));
         report.detached = gone.cloned().collect();
-        self.transact(next)?;
+        self.transact_as_looked(next)?;
         let missing = self.heal().into_iter();
         report.missing = missing.map(|place| place.interface).collect();
         report.attached = self.path.attachments();
@@ -146,42 +148,6 @@ impl<D: DataPath> Gate<D> {
         moves: &[MatchChange],
     ) -> Result<(), GateError> {
         self.change_one(name, setting, moves, None)
-    }
-
-    /// Puts other plans in force where the time of day or a volume says so, and takes them back where not any longer.
-    /// Returns the subscribers whose plan changed.
-    ///
-    /// # Errors
-    /// If the data path refuses.
-    pub fn turn(
-        &mut self,
-        at: &Moment,
-        usage: &Usage,
-    ) -> Result<Vec<(String, Option<Turn>)>, GateError> {
-        self.settle()?;
-        let wanted = |(name, member): (&String, &Member)| {
-            // Volumes count only for subscribers whose plan has terms.
-            let plan = member.plan(&self.state);
-            let turn = plan.filter(|plan| !plan.terms.is_empty()).and_then(|plan| {
-                let volume = usage.of(name).map(|volume| volume.bytes);
-                plan.terms.turn(at, volume.unwrap_or_default())
-            });
-            (turn != member.turn).then(|| (name.clone(), turn))
-        };
-        let mut turns: Vec<_> = self.state.members.iter().filter_map(wanted).collect();
-        if turns.is_empty() {
-            return Ok(turns);
-        }
-        let next = change::turned(&self.state, &turns)?;
-        // Some plans cannot be had, also not at the next look. Nothing is written for them alone.
-        turns.retain(|(name, turn)| {
-            let member = next.members.get(name);
-            member.is_some_and(|member| member.turn == *turn)
-        });
-        if !turns.is_empty() {
-            self.transact(next)?;
-        }
-        Ok(turns)
     }
 
     /// Returns a subscriber to the limits of the file.

@@ -89,6 +89,7 @@ impl<D: DataPath> Gate<D> {
                     entries: 0,
                     pending: None,
                     taken: HashMap::new(),
+                    look: None,
                 };
                 Ok((gate, report))
             }
@@ -159,6 +160,7 @@ impl<D: DataPath> Gate<D> {
             entries: loaded.entries,
             pending: None,
             taken: HashMap::new(),
+            look: None,
         };
         let old = gate.state.clone();
         if let Some(undo) = loaded.undo {

@@ -39,10 +39,7 @@ impl<D: DataPath> Gate<D> {
         let mut member = old.clone();
         member.stamp = stamp;
         member.setting = setting.cloned();
-        if member.base_plan() != old.base_plan() || member.keys() != old.keys() {
-            // The next look at the time decides again.
-            member.turn = None;
-        }
+        member.turn = self.turn_of(&old, &member);
         let wanted = self
             .state
             .set_limits(
@@ -84,6 +81,9 @@ impl<D: DataPath> Gate<D> {
             others.push((other, member));
         }
         let made = self.put((name, &member), others, &brought);
+        if made.is_ok() && member.turn != old.turn {
+            self.tell([(name.to_owned(), member.turn.clone())]);
+        }
         // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };
         for lane in over.lanes.values() {

@@ -1,7 +1,7 @@
 //! Plans that change by the time of day and by volume.
 
 use super::*;
-use crate::calendar::{Moment, Why};
+use crate::calendar::{Moment, Turn, Why};
 use crate::usage::Usage;
 
 const FILE: &str = concat!(
@@ -112,7 +112,9 @@ fn plans_follow_the_clock_and_the_volume() {
     };
     gate.set("cem", &other).expect("set");
     assert_eq!(rates(&gate), (Some(50), Some(10)));
-    assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
+    let ended = [("cem".to_owned(), None)];
+    assert_eq!(gate.turn(&at(12), &usage).expect("no terms"), ended);
+    assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
     // A larger quota that was set live; nobody sets the same for others of the plan.
     let larger = Setting {
         keys: [("quota".to_owned(), "2MB".into())].into(),
@@ -124,12 +126,27 @@ fn plans_follow_the_clock_and_the_volume() {
     count(&mut usage, &gate, 2_000_000);
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
+    // What the last look found holds for changes at once: the smaller quota of the file is spent too.
     gate.reset("cem").expect("reset");
-    gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     let without = FILE.replace("quota = \"1MB\"\nquota-plan = \"slow\"\n", "");
     gate.reload(&site.config(&without)).expect("reloaded");
-    gate.turn(&at(12), &usage).expect("no quota");
+    assert_eq!(rates(&gate), (Some(80), Some(5)));
+    gate.set("cem", &other).expect("set");
+    gate.reset("cem").expect("reset");
+    gate.reload(&site.config(FILE)).expect("reloaded");
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
+    site.holds(gate.state());
+    let spent = Turn {
+        plan: "slow".into(),
+        why: Why::Quota,
+    };
+    let told = gate.turn(&at(12), &usage).expect("no change");
+    assert_eq!(told, [("cem".to_owned(), Some(spent))]);
+    // Another subscriber does not inherit the volume, also not with the number.
+    gate.reload(&site.config(include_str!("../../../tests/gate.toml")))
+        .expect("reloaded");
+    gate.reload(&site.config(FILE)).expect("reloaded");
     assert_eq!(rates(&gate), (Some(80), Some(5)));
     site.holds(gate.state());
     gate.down().expect("down");
@@ -168,7 +185,6 @@ fn live_changes_outlive_the_plan_that_is_in_force_for_now() {
     assert_eq!(setting(&gate, "cem"), Some(suspended));
     assert!(gate.subscriber("cem").expect("there").suspended);
     site.holds(gate.state());
-    assert_eq!(gate.turn(&at(23), &usage).expect("night").len(), 1);
     assert_eq!(gate.subscriber("cem").expect("there").plan_name(), "dark");
     // A rate cannot hold without any plan that has one.
     let report = gate
