@@ -14,7 +14,6 @@ use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, Credit};
 use super::disk;
-use super::hole;
 use super::kernel::REFRESH;
 use super::pace::Pace;
 use super::payload::Payload;
@@ -35,8 +34,10 @@ const STREAM_BLOCK: usize = 16 << 10;
 
 /// For how long it is known what holds a socket: a block is written and followed by the next question at the same time.
 const FRESH: Duration = Duration::from_millis(1);
-/// Fewer bytes are copied, which takes one system call less than to let the kernel move them.
-const LEAST_PART: u64 = 8 << 10;
+/// A shorter response leaves with its head in one call.
+const LONG: u64 = 8 << 10;
+/// The kernel is asked to move no more at once.
+const LONGEST_PART: u64 = 512 << 10;
 
 /// The body of a response; when it is dropped, the response is over.
 #[derive(Debug)]
@@ -47,20 +48,36 @@ pub(super) struct Answer {
     /// Its entry in the log; `sent` is counted here.
     request: Option<Request>,
     sent: u64,
+    /// Bytes among them that its own loop has not sent yet.
+    unsent: u64,
 }
 
 /// The next bytes of a body.
 #[derive(Debug)]
-enum Piece {
+pub(super) enum Piece {
     Bytes(Bytes),
-    /// This many of the file, which the kernel moves.
-    Part(usize),
+    /// A part of a file, which the kernel moves.
+    Part {
+        file: Arc<File>,
+        offset: u64,
+        length: usize,
+    },
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Bytes),
     Video(Box<Video>),
+}
+
+/// What may be written now.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Now, in nanoseconds of the connection.
+    now: u64,
+    bytes: u64,
+    /// More follow at a time.
+    paced: bool,
 }
 
 /// A file that is being sent.
@@ -106,6 +123,7 @@ impl Answer {
             number,
             request: Some(request),
             sent: 0,
+            unsent: 0,
         }
     }
 
@@ -141,6 +159,46 @@ impl Answer {
             number,
             request: Some(request),
             sent: 0,
+            unsent: 0,
+        }
+    }
+
+    /// Bytes that remain to be handed on.
+    pub fn left(&self) -> u64 {
+        match &self.content {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Video(video) => video.left,
+        }
+    }
+
+    /// Whether it is worthwhile to send it in a loop of its own, so that the kernel moves it.
+    pub fn is_long(&self) -> bool {
+        matches!(&self.content, Content::Video(video) if video.left >= LONG)
+    }
+
+    /// What the connection's own loop sends next, as soon as it may be written; none at the end.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>> {
+        let piece = match &mut self.content {
+            Content::Bytes(bytes) => Piece::Bytes(std::mem::take(bytes)),
+            Content::Video(video) => ready!(video.poll_piece(cx, &self.connection, self.number))?,
+        };
+        let length = piece.length();
+        self.handed(length);
+        self.unsent = length as u64;
+        Poll::Ready(Ok((length > 0).then_some(piece)))
+    }
+
+    /// The connection's own loop has sent this many bytes of the last piece.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.unsent -= bytes as u64;
+        self.connection.wrote(bytes, bytes);
+        self.connection.delivered(bytes);
+    }
+
+    fn handed(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.sent += bytes as u64;
+            self.connection.handed(self.number, bytes);
         }
     }
 }
@@ -154,36 +212,29 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Payload>>>> {
         let this = self.get_mut();
-        let piece = match &mut this.content {
-            Content::Bytes(bytes) => Piece::Bytes(std::mem::take(bytes)),
-            Content::Video(video) => match ready!(video.poll(cx, &this.connection, this.number)) {
-                Ok(piece) => piece,
-                Err(error) => return Poll::Ready(Some(Err(error))),
-            },
+        let bytes = match &mut this.content {
+            Content::Bytes(bytes) => std::mem::take(bytes),
+            Content::Video(video) => {
+                match ready!(video.poll_bytes(cx, &this.connection, this.number)) {
+                    Ok(bytes) => bytes,
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
         };
-        let length = piece.length();
-        if length == 0 {
+        if bytes.is_empty() {
             return Poll::Ready(None);
         }
-        this.sent += length as u64;
-        this.connection.handed(this.number, length);
-        let connection = Arc::clone(&this.connection);
-        let payload = match piece {
-            Piece::Bytes(bytes) => Payload::bytes(bytes, connection),
-            Piece::Part(_) => Payload::hole(length, connection),
-        };
+        this.handed(bytes.len());
+        let payload = Payload::new(bytes, Arc::clone(&this.connection));
         Poll::Ready(Some(Ok(Frame::data(payload))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.size_hint().exact() == Some(0)
+        self.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(match &self.content {
-            Content::Bytes(bytes) => bytes.len() as u64,
-            Content::Video(video) => video.left,
-        })
+        SizeHint::with_exact(self.left())
     }
 }
 
@@ -191,14 +242,30 @@ impl Piece {
     fn length(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::Part(length) => *length,
+            Self::Part { length, .. } => *length,
         }
     }
 }
 
 impl Video {
     /// The next bytes to write, as soon as they may be written; none at the end.
-    fn poll(
+    fn poll_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &Connection,
+        number: u64,
+    ) -> Poll<io::Result<Bytes>> {
+        if self.left == 0 {
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        let due = ready!(self.due(cx, connection, number));
+        let bytes = ready!(self.read(cx, connection, due))?;
+        self.take(connection, due, bytes.len());
+        Poll::Ready(Ok(bytes))
+    }
+
+    /// The same, but the kernel is to move them from memory to the socket if it can.
+    fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
         connection: &Connection,
@@ -207,6 +274,17 @@ impl Video {
         if self.left == 0 {
             return Poll::Ready(Ok(Piece::Bytes(Bytes::new())));
         }
+        let due = ready!(self.due(cx, connection, number));
+        let piece = match self.part(due) {
+            Some(part) => part,
+            None => Piece::Bytes(ready!(self.read(cx, connection, due))?),
+        };
+        self.take(connection, due, piece.length());
+        Poll::Ready(Ok(piece))
+    }
+
+    /// How many bytes may be written, as soon as there are any.
+    fn due(&mut self, cx: &mut Context<'_>, connection: &Connection, number: u64) -> Poll<Due> {
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
             self.writer.bound_bursts(connection.burst(self.is_stream));
@@ -218,11 +296,12 @@ impl Video {
         }
         let now = connection.now();
         let hold = self.hold(connection, now);
-        let (allowed, paced) = match self.writer.ready(now, hold) {
-            Ready::Write(bytes) => {
-                let paced = self.throttled && bytes < u64::MAX;
-                (bytes.min(self.left), paced)
-            }
+        match self.writer.ready(now, hold) {
+            Ready::Write(bytes) => Poll::Ready(Due {
+                now,
+                bytes: bytes.min(self.left),
+                paced: self.throttled && bytes < u64::MAX,
+            }),
             Ready::Wait(nanos) => {
                 let until = connection.at(now.saturating_add(nanos));
                 let until = tick::at(until, Duration::from_nanos(nanos));
@@ -231,64 +310,45 @@ impl Video {
                 // endless loop.
                 self.waits = false;
                 cx.waker().wake_by_ref();
-                return Poll::Pending;
+                Poll::Pending
             }
-        };
-        let piece = match self.part(connection, now, allowed, paced) {
-            Some(piece) => piece,
-            None => {
-                let most = match self.is_stream {
-                    _ if paced => BLOCK,
-                    true => STREAM_BLOCK,
-                    false => connection.room().clamp(SLOW_BLOCK, BLOCK),
-                };
-                let block = allowed.min(most as u64) as usize;
-                Piece::Bytes(ready!(self.read(cx, block))?)
-            }
-        };
-        let length = piece.length() as u64;
-        self.left -= length;
-        self.credit = self.credit.saturating_sub(length);
-        let wrote = tidegate_limiter::Bytes::new(length);
-        self.writer.wrote(wrote, now);
-        if self.throttled {
-            connection.sent_throttled(piece.length());
         }
-        Poll::Ready(Ok(piece))
     }
 
-    /// The next bytes, at most this many, if the kernel can move them from memory to the socket. A paced block must be complete.
-    fn part(
-        &mut self,
-        connection: &Connection,
-        now: u64,
-        allowed: u64,
-        paced: bool,
-    ) -> Option<Piece> {
-        let parts = connection.parts().filter(|_| !self.is_stream)?;
+    /// Counts bytes that are handed on.
+    fn take(&mut self, connection: &Connection, due: Due, length: usize) {
+        self.left -= length as u64;
+        self.credit = self.credit.saturating_sub(length as u64);
+        let wrote = tidegate_limiter::Bytes::new(length as u64);
+        self.writer.wrote(wrote, due.now);
+        if self.throttled {
+            connection.sent_throttled(length);
+        }
+    }
+
+    /// The next bytes, if the kernel can move them from memory to the socket. A paced block must be complete.
+    fn part(&mut self, due: Due) -> Option<Piece> {
         // What was read already must be sent first.
-        let is_next = self.reading.is_none() && self.ready.is_empty();
-        if allowed < LEAST_PART || !is_next {
+        if self.reading.is_some() || !self.ready.is_empty() {
             return None;
         }
-        let block = BLOCK as u64;
-        let most = match self.throttled || allowed <= block {
+        let most = match self.throttled {
             // What the clamp lets out ahead of the rate counts later. So no more is handed over than the socket takes at once.
-            true => allowed.min(NOT_SENT.into()),
-            // The response ends with a block, so that it is logged when its client has nearly all of it.
-            false => allowed
-                .min(hole::LONGEST as u64)
-                .min(self.left - block)
-                .max(block),
-        } as usize;
+            true => NOT_SENT.into(),
+            false => LONGEST_PART,
+        };
+        let most = due.bytes.min(most) as usize;
         let offset = self.unread.start;
-        let length = self.in_memory(now, most);
-        if length == 0 || paced && length < most {
+        let length = self.in_memory(due.now, most);
+        if length == 0 || due.paced && length < most {
             return None;
         }
-        parts.push(Arc::clone(&self.file), offset, length);
         self.unread.start += length as u64;
-        Some(Piece::Part(length))
+        Some(Piece::Part {
+            file: Arc::clone(&self.file),
+            offset,
+            length,
+        })
     }
 
     /// How many of the next bytes are in memory, at most this many. Those of the next small blocks are looked at together.
@@ -312,8 +372,19 @@ impl Video {
         disk::in_memory(&self.file, offset, most)
     }
 
-    /// The next bytes, this many. A block is written at once, so it must be complete.
-    fn read(&mut self, cx: &mut Context<'_>, block: usize) -> Poll<io::Result<Bytes>> {
+    /// The next bytes, from memory of the program. A block is written at once, so it must be complete.
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &Connection,
+        due: Due,
+    ) -> Poll<io::Result<Bytes>> {
+        let most = match self.is_stream {
+            _ if due.paced => BLOCK,
+            true => STREAM_BLOCK,
+            false => connection.room().clamp(SLOW_BLOCK, BLOCK),
+        };
+        let block = due.bytes.min(most as u64) as usize;
         while self.ready.len() < block {
             let read = match &mut self.reading {
                 Some(reading) => {
@@ -401,12 +472,12 @@ fn is_fresh(at: u64, now: u64, age: Duration) -> bool {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let sent = self.is_end_stream();
-        self.connection.end(self.number, sent);
-        let unsent = match (&self.content, self.connection.parts()) {
-            (Content::Video(_), Some(parts)) if !sent => parts.unsent().min(self.sent),
-            _ => 0,
-        };
+        let unsent = self.unsent;
+        if unsent > 0 {
+            self.connection.discarded(unsent as usize);
+        }
+        self.connection
+            .end(self.number, self.is_end_stream() && unsent == 0);
         if let Content::Video(video) = &self.content {
             let next = video.unread.end - video.left - unsent;
             let credit = match video.throttled {

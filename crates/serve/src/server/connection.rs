@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
-use super::hole::Parts;
 use super::kernel::Snapshot;
 use super::pace::{self, Pace};
 use super::range::Span;
@@ -38,7 +37,6 @@ use responses::Responses;
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
     transport: Transport,
-    parts: Option<Parts>,
     past: Past,
 }
 
@@ -164,7 +162,6 @@ impl Connection {
         Self {
             shared,
             transport,
-            parts: None,
             past,
         }
     }
@@ -178,7 +175,7 @@ impl Connection {
             ..
         } = self;
         let socket = match transport {
-            Transport::Tcp(socket) => {
+            Transport::Tcp { socket, .. } => {
                 Arc::into_inner(socket).and_then(|socket| socket.into_std().ok())
             }
             Transport::Quic(_) => None,
@@ -188,19 +185,6 @@ impl Connection {
         }
         past.changing().forget_ends();
         socket.map(|socket| (past, socket))
-    }
-
-    /// The same, whose bytes go into a socket as they are: the kernel may move parts of files into it.
-    pub fn with_parts(self) -> Self {
-        Self {
-            parts: Some(Parts::default()),
-            ..self
-        }
-    }
-
-    /// The parts of files that the kernel is to send, if it may.
-    pub fn parts(&self) -> Option<&Parts> {
-        self.parts.as_ref()
     }
 
     pub fn group(&self) -> &Group {
@@ -232,7 +216,7 @@ impl Connection {
 
     /// The bytes of a body that fill a burst of Trickle. `is_stream`: they go into a stream of HTTP/2 or HTTP/3.
     pub fn burst(&self, is_stream: bool) -> Bytes {
-        self.transport.burst(self.parts.is_none(), is_stream)
+        self.transport.burst(is_stream)
     }
 
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
@@ -240,7 +224,7 @@ impl Connection {
     pub fn note_acknowledged(&self) {
         let acknowledged = self.transport.snapshot().acknowledged;
         match self.transport {
-            Transport::Tcp(_) => self.past.progress.acknowledged(acknowledged),
+            Transport::Tcp { .. } => self.past.progress.acknowledged(acknowledged),
             Transport::Quic(_) => self.past.progress.acknowledged_about(acknowledged),
         }
     }
@@ -334,7 +318,7 @@ impl Connection {
         let limit = self.shared.config.limits.stall_timeout;
         let progress = self.past.progress.last();
         let whole = match self.transport {
-            Transport::Tcp(_) => self.past.progress.is_unacknowledged(),
+            Transport::Tcp { .. } => self.past.progress.is_unacknowledged(),
             // QUIC ends a connection whose client says nothing any more.
             Transport::Quic(_) => false,
         };

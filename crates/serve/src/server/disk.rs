@@ -168,7 +168,12 @@ mod tests {
         assert_eq!(in_memory(&file, 300_000, 10), 0);
         file.sync_all().unwrap();
         let from = STRIDE as u64;
-        rustix::fs::fadvise(&file, from, None, rustix::fs::Advice::DontNeed).unwrap();
-        assert!(in_memory(&file, 0, 300_000) < 300_000);
+        // The kernel keeps pages that somebody else is busy with.
+        let forgets = (0..1_000).any(|_| {
+            rustix::fs::fadvise(&file, from, None, rustix::fs::Advice::DontNeed).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            in_memory(&file, 0, 300_000) < 300_000
+        });
+        assert!(forgets);
     }
 }

@@ -381,7 +381,7 @@ impl Admission {
         self.number += 1;
         let tls = self.tls.as_ref().filter(|_| secure);
         let tls = tls.map(Certificate::acceptor);
-        let (connection, socket) = self.connect(past, socket, tls.is_none());
+        let (connection, socket) = self.connect(past, socket, tls.is_some());
         let serving = serve(
             Counted::new(connection),
             socket,
@@ -397,7 +397,7 @@ impl Admission {
         let Ok((runtime, socket)) = self.workers.place(rested.past.number(), rested.socket) else {
             return rested.past.lost(&self.shared);
         };
-        let (connection, socket) = self.connect(rested.past, socket, true);
+        let (connection, socket) = self.connect(rested.past, socket, false);
         let (counted, order) = (Counted::again(connection), self.order.clone());
         tasks.spawn_on(serve(counted, socket, None, order, rested.slot), &runtime);
     }
@@ -412,20 +412,19 @@ impl Admission {
         }
     }
 
-    /// A connection with this socket. `plain`: TLS must see the bytes that it encrypts.
+    /// A connection with this socket.
     fn connect(
         &self,
         past: Past,
         socket: TcpStream,
-        plain: bool,
+        is_secure: bool,
     ) -> (Arc<Connection>, Arc<TcpStream>) {
         let socket = Arc::new(socket);
-        let transport = Transport::Tcp(Arc::clone(&socket));
-        let connection = Connection::new(Arc::clone(&self.shared), past, transport);
-        let connection = match plain {
-            true => connection.with_parts(),
-            false => connection,
+        let transport = Transport::Tcp {
+            socket: Arc::clone(&socket),
+            is_secure,
         };
+        let connection = Connection::new(Arc::clone(&self.shared), past, transport);
         (Arc::new(connection), socket)
     }
 

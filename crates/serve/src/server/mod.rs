@@ -3,6 +3,7 @@
 #![cfg_attr(not(feature = "http3"), allow(dead_code))]
 
 mod account;
+mod behind;
 mod body;
 mod cache;
 mod conditional;
@@ -13,7 +14,6 @@ mod disk;
 mod error;
 mod files;
 mod handler;
-mod hole;
 #[cfg(feature = "http3")]
 mod http3;
 #[cfg(not(feature = "http3"))]
@@ -41,6 +41,7 @@ mod reloads;
 mod request;
 mod rest;
 mod resting;
+mod sending;
 mod session;
 mod shared;
 mod slots;

@@ -13,9 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A connection without a request for this long has no use for buffers soon.
 pub(super) const REST: Duration = Duration::from_secs(1);
 
-/// The end of a request's header: an empty line (RFC 9112, section 2.1).
-const HEADER_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
-
 /// A stream that HTTP can be spoken on by one after the other.
 #[derive(Debug)]
 pub(super) struct Kept<S>(Arc<Mutex<Inner<S>>>);
@@ -23,8 +20,12 @@ pub(super) struct Kept<S>(Arc<Mutex<Inner<S>>>);
 #[derive(Debug)]
 struct Inner<S> {
     stream: S,
-    /// The last four bytes that were read.
-    last: u32,
+    /// The last three bytes that were read.
+    last: [u8; 3],
+    /// The header of a request was read in part.
+    in_header: bool,
+    /// Headers that were read whole.
+    headers: u64,
 }
 
 impl<S> Clone for Kept<S> {
@@ -35,13 +36,20 @@ impl<S> Clone for Kept<S> {
 
 impl<S> Kept<S> {
     pub fn new(stream: S) -> Self {
-        Self(Arc::new(Mutex::new(Inner { stream, last: 0 })))
+        let inner = Inner {
+            stream,
+            last: [0; 3],
+            in_header: false,
+            headers: 0,
+        };
+        Self(Arc::new(Mutex::new(inner)))
     }
 
-    /// Whether the client sent whole requests so far, if none of them has a body: nothing of a further one was read then.
-    /// Otherwise that part would have to end with an empty line too, and so be a request that is answered.
-    pub fn has_whole_requests(&self) -> bool {
-        self.lock().last == HEADER_END
+    /// How many requests the client has sent, if none of them has a body, and nothing of a further one was read. Empty lines before a
+    /// request are none of it (RFC 9112, section 2.2).
+    pub fn requests(&self) -> Option<u64> {
+        let inner = self.lock();
+        (!inner.in_header).then_some(inner.headers)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<S>> {
@@ -58,12 +66,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Kept<S> {
         let before = buffer.filled().len();
         let mut inner = self.lock();
         ready!(Pin::new(&mut inner.stream).poll_read(cx, buffer))?;
-        let new = &buffer.filled()[before..];
-        let add = |last: u32, byte: &u8| last << 8 | u32::from(*byte);
-        let end = new[new.len().saturating_sub(4)..].iter();
-        inner.last = end.fold(inner.last, add);
+        for &byte in &buffer.filled()[before..] {
+            inner.last = [inner.last[1], inner.last[2], byte];
+            if inner.in_header && ends_header(inner.last) {
+                inner.in_header = false;
+                inner.headers += 1;
+            }
+            inner.in_header |= !matches!(byte, b'\r' | b'\n');
+        }
         Poll::Ready(Ok(()))
     }
+}
+
+/// Whether a request's header ends with these bytes: a line, and an empty one. Lines may end without a carriage return (RFC 9112, section 2.2).
+fn ends_header(last: [u8; 3]) -> bool {
+    matches!(last, [_, b'\n', b'\n'] | [b'\n', b'\r', b'\n'])
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Kept<S> {
@@ -105,20 +122,23 @@ mod tests {
     async fn requests_are_whole_after_an_empty_line() {
         let (mut client, server) = tokio::io::duplex(64);
         let mut kept = Kept::new(server);
-        assert!(!kept.has_whole_requests());
+        assert_eq!(kept.requests(), Some(0));
         let mut buffer = [0; 64];
-        for (part, whole) in [
-            ("GET / HTTP/1.1\r\n", false),
-            ("\r", false),
-            ("\n", true),
-            ("G", false),
-            ("ET / HTTP/1.1\r\n\r\nGET /", false),
-            (" HTTP/1.1\r\nA: \r\n\r\n", true),
+        for (part, requests) in [
+            ("GET / HTTP/1.1\r\n", None),
+            ("\r", None),
+            ("\n", Some(1)),
+            ("G", None),
+            ("ET / HTTP/1.1\r\n\r\nGET /", None),
+            (" HTTP/1.1\r\nA: \r\n\r\n", Some(3)),
+            ("GET / HTTP/1.1\nA: b\r\n\nGET / HTTP/1.1\n\r\n", Some(5)),
+            ("\r", Some(5)),
+            ("\nGET / HTTP/1.1\r\n\r\n\r\n", Some(6)),
         ] {
             client.write_all(part.as_bytes()).await.unwrap();
             let count = kept.read(&mut buffer).await.unwrap();
             assert_eq!(&buffer[..count], part.as_bytes());
-            assert_eq!(kept.has_whole_requests(), whole, "{part:?}");
+            assert_eq!(kept.requests(), requests, "{part:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::behind::{Behind, Sent, Taken};
 use super::connection::Connection;
 use super::disk::Shortened;
 use super::handler::{self, Entrance};
@@ -27,8 +29,12 @@ use super::memory;
 use super::patience::{Patience, Verdict, rests_until};
 use super::rest::{Kept, REST};
 use super::resting::Rested;
+use super::sending::{push, send};
 use super::slots::Slot;
 use super::socket::Watched;
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes of a request's header, or of data that is written at once without a body's block.
 pub(super) const HEADER: usize = 16 << 10;
@@ -133,13 +139,15 @@ async fn speak(
     tls: Option<TlsAcceptor>,
     mut order: watch::Receiver<Order>,
 ) -> Option<&'static str> {
+    let behind = Arc::default();
     let socket = Watched {
         connection: Arc::clone(connection),
         socket: Arc::clone(&tcp),
+        behind: Arc::clone(&behind),
     };
     let client = (connection, &*tcp);
     let why = match tls {
-        None => speak_plainly(client, Kept::new(socket), order).await?,
+        None => speak_plainly(client, (Kept::new(socket), behind), order).await?,
         Some(tls) => {
             let time = connection.shared.config.limits.header_timeout;
             let accepted = tokio::select! {
@@ -149,7 +157,10 @@ async fn speak(
             };
             match accepted {
                 // In memory of its own, which connections without TLS do not need.
-                Ok(Ok(stream)) => Box::pin(speak_tls(client, Kept::new(stream), order)).await,
+                Ok(Ok(stream)) => {
+                    let stream = (Kept::new(stream), behind);
+                    Box::pin(speak_tls(client, stream, order)).await
+                }
                 Ok(Err(error)) => {
                     tracing::debug!("{}: TLS: {error}", connection.peer());
                     "tls"
@@ -192,25 +203,96 @@ fn has_unread(socket: &TcpStream) -> bool {
 /// Speaks HTTP without TLS until the connection ends or rests. Returns why it ends, if it does.
 async fn speak_plainly(
     client: (&Arc<Connection>, &TcpStream),
-    stream: Kept<Watched>,
+    stream: Stream<Watched>,
     mut order: watch::Receiver<Order>,
 ) -> Option<&'static str> {
     let mut patience = Patience::new(client.0);
-    if let Some(why) = timeout(REST, wait(client, &mut patience, &mut order))
-        .await
-        .ok()?
-    {
-        return Some(why);
+    loop {
+        let waited = timeout(REST, wait(client, &mut patience, &mut order));
+        if let Some(why) = waited.await.ok()? {
+            return Some(why);
+        }
+        let orders = (&mut patience, &mut order);
+        // In memory of its own, which a connection that waits or sends does not need.
+        let conversing = Box::pin(converse(client, &stream, Entrance::Plain, orders));
+        let taken = match conversing.await {
+            Next::Ends(why) => return Some(why),
+            Next::Rests => return None,
+            Next::Sends(taken) => taken,
+        };
+        let orders = (&mut patience, &mut order);
+        if let Some(why) = send_behind(client, taken, orders).await {
+            return Some(why);
+        }
     }
-    // In memory of its own, which a connection that waits does not need.
-    let orders = (&mut patience, &mut order);
-    Box::pin(converse(client, &stream, Entrance::Plain, orders)).await
+}
+
+/// Sends a response that was taken behind its head. Returns why the connection ends, if it does.
+async fn send_behind(
+    (connection, socket): (&Arc<Connection>, &TcpStream),
+    Taken { answer, persists }: Taken,
+    (patience, order): (&mut Patience, &mut watch::Receiver<Order>),
+) -> Option<&'static str> {
+    let mut sending = pin!(send(answer, socket));
+    let mut check = pin!(sleep_until(patience.next(connection)));
+    let mut left = pin!(has_left(socket));
+    let mut finishes = false;
+    loop {
+        tokio::select! {
+            biased;
+            sent = sending.as_mut() => match sent {
+                Ok(()) if persists => break,
+                Ok(()) => {
+                    discard_unread(socket);
+                    return Some("done");
+                }
+                Err(error) => {
+                    tracing::debug!("{}: {error}", connection.peer());
+                    return Some(reason(&error));
+                }
+            },
+            () = left.as_mut() => return Some("client left"),
+            Ok(()) = order.changed() => {
+                if *order.borrow_and_update() == Order::Leave {
+                    return Some("shutdown");
+                }
+                finishes = true;
+            }
+            () = check.as_mut() => match patience.check(connection) {
+                Verdict::Wait | Verdict::Ask => check.as_mut().reset(patience.next(connection)),
+                Verdict::End(why) => return Some(why),
+            },
+        }
+    }
+    if finishes {
+        // Who waits for the next request must see it.
+        order.mark_changed();
+    }
+    None
+}
+
+/// Discards what the client has sent beyond its last request. With bytes that nobody has read, the kernel would reset the connection, and
+/// the client would lose the end of its response.
+fn discard_unread(socket: &TcpStream) {
+    let mut discarded = 0;
+    while discarded < HEADER
+        && let Ok(count @ 1..) = socket.try_read(&mut [0; 1 << 10])
+    {
+        discarded += count;
+    }
+}
+
+/// Waits for the client's end, unless it sends another request before.
+async fn has_left(socket: &TcpStream) {
+    if socket.peek(&mut [0]).await.is_ok_and(|count| count > 0) {
+        std::future::pending().await
+    }
 }
 
 /// Speaks HTTP within TLS until the connection ends. Its state stays with it when it rests.
 async fn speak_tls(
     client: (&Arc<Connection>, &TcpStream),
-    stream: Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+    stream: Stream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
     mut order: watch::Receiver<Order>,
 ) -> &'static str {
     let mut patience = Patience::new(client.0);
@@ -218,7 +300,7 @@ async fn speak_tls(
         // The handshake may have read the first request.
         let orders = (&mut patience, &mut order);
         let speaking = converse(client, &stream, Entrance::Tls, orders);
-        if let Some(why) = Box::pin(speaking).await {
+        if let Next::Ends(why) = Box::pin(speaking).await {
             return why;
         }
         if memory::is_left_by(client.0.shared.metrics.rested() + 1) {
@@ -230,14 +312,31 @@ async fn speak_tls(
     }
 }
 
-/// Answers requests until there was none for a while. Returns why the connection ends, if it does.
+/// What HTTP is spoken on, and its response that is behind its head.
+type Stream<S> = (Kept<S>, Arc<Behind>);
+
+/// What comes after HTTP was spoken.
+enum Next {
+    /// The connection ends, for this reason.
+    Ends(&'static str),
+    /// There was no request for a while.
+    Rests,
+    /// A response is to be sent.
+    Sends(Taken),
+}
+
+/// Answers requests until there was none for a while, or a response is taken behind its head.
 async fn converse(
     (connection, socket): (&Arc<Connection>, &TcpStream),
-    stream: &Kept<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+    (stream, behind): &Stream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
     entrance: Entrance,
     (patience, order): (&mut Patience, &mut watch::Receiver<Order>),
-) -> Option<&'static str> {
+) -> Next {
     let mut http = auto::Builder::new(Streams(Arc::clone(connection)));
+    if behind.has_begun() {
+        // The version is known. To find it out takes a call of its own.
+        http = http.http1_only();
+    }
     // Only the header and one block wait for the socket, because pacing begins where bytes are
     // made.
     http.http1()
@@ -249,24 +348,42 @@ async fn converse(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER as u32)
         .max_send_buf_size(STREAM_BUFFER);
-    let service = |request| {
+    let service = |request: hyper::Request<Incoming>| {
+        let persists = match entrance {
+            Entrance::Plain => behind.asked(&request),
+            _ => None,
+        };
         let asked = connection.asked();
         let answer = handler::answer(Arc::clone(connection), request, entrance);
+        let behind = Arc::clone(behind);
         async move {
             let answer = answer.await;
             drop(asked);
-            answer
+            answer.map(|response| {
+                response.map(Box::new).map(|answer| match persists {
+                    Some(persists) if answer.is_long() => behind.hold(answer, persists),
+                    _ => Sent::Whole(answer),
+                })
+            })
         }
     };
     let io = TokioIo::new(stream.clone());
     let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
     let mut finishing = false;
+    // The library was told to end the connection.
+    let mut ends = false;
     let mut timer = pin!(sleep_until(Instant::now()));
     loop {
-        // It is asked after the future that answers requests, and so sees when that has become idle.
+        // Both are asked after the future that answers requests, and so see when that has written a head, or become idle.
+        let taken = poll_fn(
+            |_| match behind.take(|| stream.requests(), || push(socket)) {
+                Some(taken) => Poll::Ready(taken),
+                None => Poll::Pending,
+            },
+        );
         let rests = poll_fn(|cx| {
             let at = connection.rests_at();
-            let Some(at) = at.filter(|_| stream.has_whole_requests()) else {
+            let Some(at) = at.filter(|_| stream.requests().is_some()) else {
                 return Poll::Pending;
             };
             if timer.deadline() != at {
@@ -277,11 +394,16 @@ async fn converse(
         tokio::select! {
             biased;
             result = speaking.as_mut() => {
-                return Some(why(connection, result, finishing, patience.is_over()));
+                return Next::Ends(why(connection, result, finishing, patience.is_over()));
+            }
+            mut taken = taken => {
+                // The head may say that the connection ends, or the next one must not be answered.
+                taken.persists &= !ends && *order.borrow() == Order::Serve;
+                return Next::Sends(taken);
             }
             Ok(()) = order.changed() => {
                 if *order.borrow_and_update() == Order::Leave {
-                    return Some("shutdown");
+                    return Next::Ends("shutdown");
                 }
                 // A request that waits in the socket is read first. Otherwise HTTP that has not begun would
                 // end without it.
@@ -289,17 +411,21 @@ async fn converse(
                     let _ = socket.readable().await;
                     let once = |cx: &mut Context<'_>| Poll::Ready(speaking.as_mut().poll(cx));
                     if let Poll::Ready(result) = poll_fn(once).await {
-                        return Some(why(connection, result, true, patience.is_over()));
+                        return Next::Ends(why(connection, result, true, patience.is_over()));
                     }
                 }
                 finishing = true;
+                ends = true;
                 speaking.as_mut().graceful_shutdown();
             }
-            () = rests, if !finishing && !patience.is_over() => return None,
+            () = rests, if !finishing && !patience.is_over() => return Next::Rests,
             () = sleep_until(patience.next(connection)) => match patience.check(connection) {
                 Verdict::Wait => {}
-                Verdict::Ask => speaking.as_mut().graceful_shutdown(),
-                Verdict::End(why) => return Some(why),
+                Verdict::Ask => {
+                    ends = true;
+                    speaking.as_mut().graceful_shutdown();
+                }
+                Verdict::End(why) => return Next::Ends(why),
             },
         }
     }

@@ -9,14 +9,15 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::behind::Behind;
 use super::connection::Connection;
-use super::hole::{self, Taken};
 
 /// Reads and writes a connection's socket, and reports it to the connection.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub connection: Arc<Connection>,
     pub socket: Arc<TcpStream>,
+    pub behind: Arc<Behind>,
 }
 
 impl AsyncRead for Watched {
@@ -38,42 +39,6 @@ impl AsyncRead for Watched {
     }
 }
 
-impl Watched {
-    /// Writes all of these bytes, and parts of files in place of holes, as far as the socket takes them at once. `count` grows by what it
-    /// takes, also before an error. That is `WouldBlock` if it does not take all.
-    fn put(&self, bytes: &[IoSlice<'_>], count: &mut usize) -> io::Result<()> {
-        let mut rest = bytes;
-        while let [first, others @ ..] = rest {
-            let taken = if hole::is(first) {
-                rest = others;
-                let parts = self.connection.parts();
-                let parts = parts.ok_or_else(|| io::Error::other("a hole cannot be sent here"))?;
-                parts.send(&self.socket, first, count)?
-            } else {
-                let end = rest.iter().position(|slice| hole::is(slice));
-                let (plain, after) = rest.split_at(end.unwrap_or(rest.len()));
-                rest = after;
-                // The header of a response leaves in one packet with what follows.
-                let flags = match after.is_empty() {
-                    true => 0,
-                    false => libc::MSG_MORE,
-                };
-                let socket = SockRef::from(&*self.socket);
-                let taken = socket.send_vectored_with_flags(plain, flags | libc::MSG_NOSIGNAL)?;
-                *count += taken;
-                match taken < plain.iter().map(|slice| slice.len()).sum() {
-                    true => Taken::Full,
-                    false => Taken::All,
-                }
-            };
-            if taken == Taken::Full {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-        }
-        Ok(())
-    }
-}
-
 impl AsyncWrite for Watched {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -89,17 +54,27 @@ impl AsyncWrite for Watched {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = bytes.iter().map(|slice| slice.len()).sum();
+        // The head of a response leaves in one packet with what follows.
+        let flags = match self.behind.follows() {
+            true => libc::MSG_NOSIGNAL | libc::MSG_MORE,
+            false => libc::MSG_NOSIGNAL,
+        };
         loop {
             ready!(self.socket.poll_write_ready(cx))?;
             let mut count = 0;
             // The runtime learns from `WouldBlock` that the socket is full, without another write that fails.
-            let put = || self.put(bytes, &mut count);
+            let put = || {
+                count = SockRef::from(&*self.socket).send_vectored_with_flags(bytes, flags)?;
+                match count < offered {
+                    true => Err(io::ErrorKind::WouldBlock.into()),
+                    false => Ok(()),
+                }
+            };
             let result = self.socket.try_io(Interest::WRITABLE, put);
             match result {
-                Err(error) if count == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                     return Poll::Ready(Err(error));
                 }
-                // If there is another error, the next write meets it again.
                 _ => self.connection.wrote(count, offered),
             }
             if count > 0 || result.is_ok() {
@@ -113,6 +88,7 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.behind.flushed();
         Poll::Ready(Ok(()))
     }
 

@@ -1,13 +1,13 @@
 //! The server over loopback. All requests are small, so that the tests take little time.
 
 mod adaptive;
-mod holes;
 mod hostile;
 #[cfg(feature = "http3")]
 mod http3;
-mod phases;
+pub(super) mod phases;
 mod protocols;
 mod requests;
+mod sending;
 
 use std::fs;
 use std::net::SocketAddr;

@@ -23,7 +23,11 @@ const FRAME: u64 = 9;
 /// What carries a connection.
 #[derive(Debug)]
 pub(super) enum Transport {
-    Tcp(Arc<TcpStream>),
+    Tcp {
+        socket: Arc<TcpStream>,
+        /// Within TLS.
+        is_secure: bool,
+    },
     Quic(Quic),
 }
 
@@ -31,7 +35,7 @@ impl Transport {
     /// The figures now.
     pub fn snapshot(&self) -> Snapshot {
         match self {
-            Self::Tcp(socket) => Snapshot::of(socket),
+            Self::Tcp { socket, .. } => Snapshot::of(socket),
             Self::Quic(quic) => quic.snapshot(),
         }
     }
@@ -39,7 +43,7 @@ impl Transport {
     /// How many bytes it takes at once.
     pub fn room(&self) -> usize {
         match self {
-            Self::Tcp(socket) => {
+            Self::Tcp { socket, .. } => {
                 let unsent = tcp::unsent(socket).unwrap_or(0);
                 NOT_SENT.saturating_sub(unsent) as usize
             }
@@ -48,11 +52,11 @@ impl Transport {
     }
 
     /// The bytes of a body that fill a burst of Trickle: ten packets [Trickle §2]. An eleventh packet would wait for an acknowledgement where the
-    /// clamp is at its floor. `is_secure`: within TLS. `is_stream`: within a frame of HTTP/2.
-    pub fn burst(&self, is_secure: bool, is_stream: bool) -> Bytes {
+    /// clamp is at its floor. `is_stream`: within a frame of HTTP/2.
+    pub fn burst(&self, is_stream: bool) -> Bytes {
         match self {
-            Self::Tcp(socket) => {
-                let tls = if is_secure { TLS_RECORD } else { 0 };
+            Self::Tcp { socket, is_secure } => {
+                let tls = if *is_secure { TLS_RECORD } else { 0 };
                 let frame = if is_stream { FRAME } else { 0 };
                 // A connection that has ended has no segments either.
                 let segment = tcp::tcp_info(socket).map_or(u32::MAX, |info| info.mss);
@@ -65,7 +69,7 @@ impl Transport {
     /// What bounds the rate, for the writer.
     pub fn hold(&self, sockets: &Sockets, way: Way) -> Option<Hold> {
         match self {
-            Self::Tcp(socket) => sockets.hold(way, socket),
+            Self::Tcp { socket, .. } => sockets.hold(way, socket),
             Self::Quic(quic) => quic.hold(way),
         }
     }
@@ -73,7 +77,7 @@ impl Transport {
     /// Paces it to this rate in bit/s, or frees it. `new_phase`: data written before is sent at full speed. Returns whether that was done.
     pub fn set(&self, sockets: &Sockets, way: Way, rate: Option<u64>, new_phase: bool) -> bool {
         match self {
-            Self::Tcp(socket) => sockets.set(way, socket, rate, new_phase),
+            Self::Tcp { socket, .. } => sockets.set(way, socket, rate, new_phase),
             Self::Quic(quic) => {
                 quic.set(way, rate);
                 true
@@ -84,7 +88,7 @@ impl Transport {
     /// How it is really paced.
     pub fn by(&self, sockets: &Sockets, way: Way) -> &'static str {
         match self {
-            Self::Tcp(_) => sockets.by(way),
+            Self::Tcp { .. } => sockets.by(way),
             Self::Quic(_) => Quic::by(way),
         }
     }

@@ -14,7 +14,10 @@ async fn connections_whose_task_panics_are_counted_as_ended() {
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
     let (socket, peer) = listener.accept().await.unwrap();
-    let transport = Transport::Tcp(Arc::new(socket));
+    let transport = Transport::Tcp {
+        socket: Arc::new(socket),
+        is_secure: false,
+    };
     let shared = Arc::clone(&server.shared);
     let connection = Connection::new(shared, Past::new(0, 0, peer), transport);
     let counted = Counted::new(Arc::new(connection));

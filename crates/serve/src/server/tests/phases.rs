@@ -29,14 +29,14 @@ use crate::server::viewers::Viewers;
 use tidegate_pace::Way;
 
 /// A connection whose client never reads, and a video of 1 Mbit/s and 60 s.
-pub(super) struct Stage {
+pub(in crate::server) struct Stage {
     pub connection: Arc<Connection>,
     pub socket: Arc<TcpStream>,
     pub folder: tempfile::TempDir,
     pub peer: TcpStream,
 }
 
-pub(super) async fn stage(way: Way, start_up: u64) -> Stage {
+pub(in crate::server) async fn stage(way: Way, start_up: u64) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let video = folder.path().join("v.mp4");
     make::video(&video, Layout::Mp4, Duration::from_secs(60), 7_500_000).unwrap();
@@ -60,7 +60,10 @@ pub(super) async fn stage(way: Way, start_up: u64) -> Stage {
         .unwrap();
     let (socket, address) = listener.accept().await.unwrap();
     let socket = Arc::new(socket);
-    let transport = Transport::Tcp(socket.clone());
+    let transport = Transport::Tcp {
+        socket: socket.clone(),
+        is_secure: true,
+    };
     Stage {
         connection: Arc::new(Connection::new(shared, Past::new(0, 0, address), transport)),
         socket,
@@ -70,15 +73,6 @@ pub(super) async fn stage(way: Way, start_up: u64) -> Stage {
 }
 
 impl Stage {
-    /// The same, whose socket the kernel may move files into.
-    pub fn with_parts(self) -> Self {
-        let connection = Arc::into_inner(self.connection).unwrap();
-        Self {
-            connection: Arc::new(connection.with_parts()),
-            ..self
-        }
-    }
-
     pub fn video(&self, start: u64) -> Answer {
         self.piece(start, u64::MAX)
     }
