@@ -112,12 +112,16 @@ async fn serve(
         .iter()
         .map(|(address, tls)| format!("http{}://{address}/", if *tls { "s" } else { "" }))
         .collect();
-    if let Some(remark) = server.remark() {
-        eprintln!("tidegate: {remark}");
-    }
+    let instead = match server.remark() {
+        Some(remark) => {
+            eprintln!("tidegate: {remark}");
+            ", which falls back here"
+        }
+        None => "",
+    };
     let too = if options.http3 { ", with HTTP/3" } else { "" };
     eprintln!(
-        "tidegate: serving {} at {}{too}, paced by {ways}",
+        "tidegate: serving {} at {}{too}, paced by {ways}{instead}",
         options.folder.display(),
         addresses.join(", ")
     );
