@@ -11,6 +11,7 @@ use crate::calendar::Turn;
 use crate::config::{Config, Problem, Subscriber};
 use crate::limits::Limits;
 use crate::live;
+use crate::look::Look;
 use crate::room::Room;
 use crate::state::{GateState, Lane, Member, Plans, Setting};
 use crate::table::{Attachment, Direction, Match, PerDirection, Seat};
@@ -98,6 +99,15 @@ pub enum ChangeError {
 /// # Errors
 /// If there are too many different limits.
 pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), ChangeError> {
+    next_by(old, config, None)
+}
+
+/// The same, with the plans in force for now that the last look says.
+pub(crate) fn next_by(
+    old: &GateState,
+    config: &Config,
+    look: Option<&Look>,
+) -> Result<(GateState, Report), ChangeError> {
     let mut new = old.clone();
     let problems = config.skipped.problems.iter();
     let mut report = Report {
@@ -127,10 +137,13 @@ pub fn next(old: &GateState, config: &Config) -> Result<(GateState, Report), Cha
     for subscriber in &config.subscribers {
         let name = subscriber.name.to_string();
         let member = match former.remove(&name) {
-            Some(member) => keep(&mut new, &mut known, &mut report, &name, member, subscriber)?,
+            Some(member) => {
+                let kept = (member, subscriber);
+                keep((&mut new, &mut known), &mut report, &name, kept, look)?
+            }
             None => {
                 report.added.push(name.clone());
-                enter(&mut new, &mut known, subscriber)?
+                enter((&mut new, &mut known), &name, subscriber, look)?
             }
         };
         new.members.insert(name, member);
@@ -172,31 +185,42 @@ fn acquire(plans: &mut Plans, known: &mut Known, limits: &Arc<Limits>) -> Result
 
 /// A new subscriber.
 fn enter(
-    new: &mut GateState,
-    known: &mut Known,
+    (new, known): (&mut GateState, &mut Known),
+    name: &str,
     subscriber: &Subscriber,
+    look: Option<&Look>,
 ) -> Result<Member, ChangeError> {
+    let declared = &subscriber.declared;
+    let turn = look.and_then(|look| look.turn(new, name, declared, None));
+    let turned = turn.and_then(|turn| {
+        let limits = new.set_limits(declared, &Setting::default(), Some(&turn));
+        Some((turn, limits.ok()?))
+    });
     let number = new.free.pop().unwrap_or_else(|| {
         new.next += 1;
         new.next - 1
     });
-    let mut lane = |limits: &Arc<Limits>| {
+    let mut lane = |direction| {
+        let limits = &subscriber.limits[direction];
         Ok(Lane {
             base: acquire(&mut new.plans, known, limits)?,
-            plan: acquire(&mut new.plans, known, limits)?,
+            plan: match &turned {
+                Some((_, set)) => (new.plans.acquire(&set[direction])).ok_or(ChangeError::Plans)?,
+                None => acquire(&mut new.plans, known, limits)?,
+            },
             version: 1,
         })
     };
     let lanes = PerDirection {
-        down: lane(&subscriber.limits.down)?,
-        up: lane(&subscriber.limits.up)?,
+        down: lane(Direction::Down)?,
+        up: lane(Direction::Up)?,
     };
     Ok(Member {
         number,
         declared: subscriber.declared.clone(),
         lanes,
         setting: None,
-        turn: None,
+        turn: turned.map(|(turn, _)| turn),
         live: None,
         stamp: 0,
     })
@@ -245,17 +269,18 @@ pub fn turned(old: &GateState, turns: &[(String, Option<Turn>)]) -> Result<GateS
 
 /// A subscriber that was there before.
 fn keep(
-    new: &mut GateState,
-    known: &mut Known,
+    (new, known): (&mut GateState, &mut Known),
     report: &mut Report,
     name: &str,
-    mut member: Member,
-    subscriber: &Subscriber,
+    (mut member, subscriber): (Member, &Subscriber),
+    look: Option<&Look>,
 ) -> Result<Member, ChangeError> {
     let declared = &subscriber.declared;
     let mut set_limits = None;
-    if member.base_plan() != plan_after(&member, subscriber) {
-        member.turn = None;
+    match look {
+        Some(look) => member.turn = look.turn(new, name, declared, member.setting.as_ref()),
+        None if member.base_plan() != plan_after(&member, subscriber) => member.turn = None,
+        None => {}
     }
     // All packets would be dropped of a subscriber that is bound to an interface where none come in any more.
     if let Some(setting) = &mut member.setting
@@ -292,6 +317,10 @@ fn keep(
                 report.reset.dedup();
             }
         }
+    }
+    if let (None, Some(look)) = (&member.setting, look) {
+        // There may have been a live change above.
+        member.turn = look.turn(new, name, declared, None);
     }
     if set_limits.is_none()
         && let Some(turn) = &member.turn

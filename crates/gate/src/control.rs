@@ -16,7 +16,7 @@ use crate::live::MatchChange;
 use crate::pair::{Imported, SharedChange};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::table::{LimiterState, Match, PerDirection};
-use crate::usage::Usage;
+use crate::usage::SharedUsage;
 
 pub use local::{LocalGate, pins};
 pub use shared::{Everything, Reloads, SharedGate};
@@ -155,7 +155,7 @@ pub trait Control: Send {
     fn turn(
         &mut self,
         at: &Moment,
-        usage: &Usage,
+        usage: &SharedUsage,
     ) -> Result<Vec<(String, Option<Turn>)>, ControlError>;
 
     /// Reads the configuration's file again, or another one from now on, and applies the difference. Lines of

@@ -32,20 +32,21 @@ pub use crate::state::Setting;
 pub use error::GateError;
 pub use view::{View, pins};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use tidegate_limiter::Nanos;
 
+use crate::calendar::Turn;
 use crate::change;
 use crate::config::Config;
 use crate::live::MatchChange;
+use crate::look::Look;
 use crate::path::DataPath;
 use crate::reading::{Overview, Subscriber};
 use crate::state::{GateState, Member};
 use error::path_error;
 use store::{Store, Undo};
-use turns::Look;
 
 /// Where a gate is kept.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +80,8 @@ pub struct Gate<D: DataPath> {
     taken: HashMap<u32, Nanos>,
     /// The time and the volumes as of the last look; none before the first one.
     look: Option<Look>,
+    /// What was last told of subscribers whose plan another change has turned since.
+    untold: BTreeMap<String, Option<Turn>>,
 }
 
 /// An interface that the gate should be attached to and is not.
@@ -103,7 +106,7 @@ impl<D: DataPath> Gate<D> {
         if config.state != self.store.folder() {
             return Err(GateError::Fixed { key: "state" });
         }
-        let (next, mut report) = change::next(&self.state, config)?;
+        let (next, mut report) = change::next_by(&self.state, config, self.look.as_ref())?;
         Self::has_schemes(config)?;
         let attached = self.path.attachments();
         for attachment in &next.attachments {
@@ -115,7 +118,8 @@ impl<D: DataPath> Gate<D> {
             .iter()
             .filter(|old| !next.attachments.contains(old));
         report.detached = gone.cloned().collect();
-        self.transact_as_looked(next)?;
+        self.note_turns(&next);
+        self.transact(next)?;
         let missing = self.heal().into_iter();
         report.missing = missing.map(|place| place.interface).collect();
         report.attached = self.path.attachments();

@@ -22,6 +22,7 @@ mod kernel;
 pub mod limits;
 pub mod line;
 pub mod live;
+mod look;
 mod maps;
 pub mod matches;
 mod memory;

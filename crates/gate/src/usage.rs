@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,24 @@ impl Volume {
 
 fn is_never(stamp: &u64) -> bool {
     *stamp == 0
+}
+
+/// The volumes, which one counts while another decides by them.
+#[derive(Debug, Clone, Default)]
+pub struct SharedUsage(Arc<Mutex<Usage>>);
+
+impl SharedUsage {
+    /// The volumes, for as long as this is kept.
+    pub fn lock(&self) -> MutexGuard<'_, Usage> {
+        // Volumes are changed one by one, so a thread that panicked left none half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Usage> for SharedUsage {
+    fn from(usage: Usage) -> Self {
+        Self(Arc::new(Mutex::new(usage)))
+    }
 }
 
 /// What the other gate of a pair counted.

@@ -115,7 +115,7 @@ async fn serve(
     let instead = match server.remark() {
         Some(remark) => {
             eprintln!("tidegate: {remark}");
-            ", which falls back here"
+            "; trickle falls back here"
         }
         None => "",
     };

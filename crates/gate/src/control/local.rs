@@ -17,7 +17,7 @@ use crate::path::{DataPath, PathError};
 use crate::reading::{Overview, Reading, Roster, Subscriber};
 use crate::state::GateState;
 use crate::table::{Direction, LimiterState, Match};
-use crate::usage::Usage;
+use crate::usage::SharedUsage;
 
 #[cfg(test)]
 mod tests;
@@ -259,7 +259,7 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
     fn turn(
         &mut self,
         at: &Moment,
-        usage: &Usage,
+        usage: &SharedUsage,
     ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
         let turns = self.gate()?.turn(at, usage)?;
         if !turns.is_empty() {

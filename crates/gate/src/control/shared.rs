@@ -12,7 +12,7 @@ use crate::gate::Missing;
 use crate::live::MatchChange;
 use crate::reading::{Overview, Reading, Totals};
 use crate::table::{Counters, LimiterState, Match, PerDirection};
-use crate::usage::Usage;
+use crate::usage::SharedUsage;
 
 /// How old a reading of all counters may be. A reading costs tens of milliseconds with 100,000
 /// subscribers, and frequent requests must not keep a core busy.
@@ -187,16 +187,16 @@ impl SharedGate {
     pub fn keep_time(
         &self,
         at: &Moment,
-        mut usage: Option<&mut Usage>,
+        usage: Option<&SharedUsage>,
     ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
         let mut inner = self.lock();
-        if let Some(usage) = &mut usage {
+        if let Some(usage) = usage {
             let identity = inner.control.overview()?.identity;
-            usage.count(identity, &*inner.reading()?, at);
+            let reading = inner.reading()?;
+            usage.lock().count(identity, &reading, at);
         }
-        let turns = inner
-            .control
-            .turn(at, usage.as_deref().unwrap_or(&Usage::default()))?;
+        let none = SharedUsage::default();
+        let turns = inner.control.turn(at, usage.unwrap_or(&none))?;
         if !turns.is_empty() {
             inner.reading = None;
         }

@@ -1,6 +1,6 @@
 //! How a gate starts, is taken over from a process that ended, and is removed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 
@@ -90,6 +90,7 @@ impl<D: DataPath> Gate<D> {
                     pending: None,
                     taken: HashMap::new(),
                     look: None,
+                    untold: BTreeMap::new(),
                 };
                 Ok((gate, report))
             }
@@ -161,6 +162,7 @@ impl<D: DataPath> Gate<D> {
             pending: None,
             taken: HashMap::new(),
             look: None,
+            untold: BTreeMap::new(),
         };
         let old = gate.state.clone();
         if let Some(undo) = loaded.undo {

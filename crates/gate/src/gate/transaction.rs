@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::apply::{apply, make_room};
 use super::store::{Entry, Undo};
 use super::{Gate, GateError, Setting};
+use crate::calendar::Turn;
 use crate::change::{self, Change, ChangeError};
 use crate::limits::Limits;
 use crate::live::{self, MatchChange};
@@ -39,15 +40,22 @@ impl<D: DataPath> Gate<D> {
         let mut member = old.clone();
         member.stamp = stamp;
         member.setting = setting.cloned();
-        member.turn = self.turn_of(&old, &member);
-        let wanted = self
-            .state
-            .set_limits(
-                &member.declared,
-                setting.unwrap_or(&Setting::default()),
-                member.turn.as_ref(),
-            )
-            .map_err(GateError::Setting)?;
+        let none = Setting::default();
+        let limits = |turn: Option<&Turn>| {
+            let limits = (self.state).set_limits(&old.declared, setting.unwrap_or(&none), turn);
+            limits.map_err(GateError::Setting)
+        };
+        if member.base_plan() != old.base_plan() || member.keys() != old.keys() {
+            // It must do without the plan that is in force for now.
+            limits(None)?;
+        }
+        let mut turns = self.turns_of(name, &old, &member).into_iter();
+        let had = turns.find_map(|turn| Some((limits(turn.as_ref()).ok()?, turn)));
+        let (wanted, turn) = match had {
+            Some(had) => had,
+            None => (limits(None)?, None),
+        };
+        member.turn = turn;
         let mut brought = Vec::new();
         let acquired = PerDirection::new(|direction| self.state.plans.acquire(&wanted[direction]));
         let Some((down, up)) = acquired.down.zip(acquired.up) else {
@@ -82,7 +90,8 @@ impl<D: DataPath> Gate<D> {
         }
         let made = self.put((name, &member), others, &brought);
         if made.is_ok() && member.turn != old.turn {
-            self.tell([(name.to_owned(), member.turn.clone())]);
+            let told = self.untold.entry(name.to_owned());
+            told.or_insert_with(|| old.turn.clone());
         }
         // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };
@@ -98,7 +107,7 @@ impl<D: DataPath> Gate<D> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_millis() as u64);
         let latest = self.state.members.values().map(|member| member.stamp).max();
-        now.max(latest.unwrap_or(0) + 1)
+        now.max(latest.unwrap_or(0).saturating_add(1))
     }
 
     /// Writes a line of the journal and makes its change: these subscribers are so from now on. Undoes it if

@@ -50,7 +50,7 @@ pub(super) struct Notes {
 enum Throttling {
     #[default]
     NotYet,
-    /// It begins as soon as everything written before is acknowledged: this many bytes.
+    /// It begins as soon as all bodies that were written before are acknowledged: this many bytes.
     After(u64),
     /// It began then, with these figures of the kernel.
     Since(Instant, Snapshot),

@@ -110,13 +110,14 @@ impl Behind {
     /// The response whose head is written, if the library has read this many requests, and nothing more. Otherwise it keeps the response,
     /// and `push` sends the head, which still waits for more.
     pub fn take(&self, read: impl FnOnce() -> Option<u64>, push: impl FnOnce()) -> Option<Taken> {
-        let mut state = self.state();
-        if !state.is_written {
+        if !self.state().is_written {
             return None;
         }
+        let read = read();
+        let mut state = self.state();
         state.is_written = false;
         let waker = state.waker.take();
-        if read() == Some(state.requests) {
+        if read == Some(state.requests) {
             return state.response.take();
         }
         state.is_kept = true;

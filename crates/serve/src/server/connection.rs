@@ -425,7 +425,7 @@ impl Connection {
         changing.rate.set(number, Some(rate));
         let first = changing
             .notes
-            .begin_throttling(self.past.progress.written());
+            .begin_throttling(self.past.progress.payload());
         self.apply(&mut changing.rate);
         if first {
             let by = self.paced_by(&changing.rate);

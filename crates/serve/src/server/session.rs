@@ -26,7 +26,7 @@ use super::disk::Shortened;
 use super::handler::{self, Entrance};
 use super::log::BAD_REQUEST;
 use super::memory;
-use super::patience::{Patience, Verdict, rests_until};
+use super::patience::{FAREWELL, Patience, Verdict, rests_until};
 use super::rest::{Kept, REST};
 use super::resting::Rested;
 use super::sending::{push, send};
@@ -170,13 +170,32 @@ async fn speak(
         }
     };
     let socket = socket2::SockRef::from(&*tcp);
-    if why == "stall timeout" {
-        // Data that the client does not take is dropped.
-        let _ = socket.set_linger(Some(Duration::ZERO));
-    } else {
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+    match why {
+        "stall timeout" => {
+            // Data that the client does not take is dropped.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
+        "done" | BAD_REQUEST if has_unread(&tcp) => {
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = timeout(FAREWELL, discard(&tcp)).await;
+        }
+        _ => {
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
     }
     Some(why)
+}
+
+/// Discards what the client still sends, until it ends. If the server closes a socket with bytes that nobody has read, the kernel resets the
+/// connection, and the client loses the end of its last response (RFC 9112, section 9.6).
+async fn discard(socket: &TcpStream) {
+    while socket.readable().await.is_ok() {
+        match socket.try_read(&mut [0; 1 << 10]) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
 }
 
 /// Gives each stream of HTTP/2 a task that its connection can end.
@@ -242,10 +261,7 @@ async fn send_behind(
             biased;
             sent = sending.as_mut() => match sent {
                 Ok(()) if persists => break,
-                Ok(()) => {
-                    discard_unread(socket);
-                    return Some("done");
-                }
+                Ok(()) => return Some("done"),
                 Err(error) => {
                     tracing::debug!("{}: {error}", connection.peer());
                     return Some(reason(&error));
@@ -269,17 +285,6 @@ async fn send_behind(
         order.mark_changed();
     }
     None
-}
-
-/// Discards what the client has sent beyond its last request. With bytes that nobody has read, the kernel would reset the connection, and
-/// the client would lose the end of its response.
-fn discard_unread(socket: &TcpStream) {
-    let mut discarded = 0;
-    while discarded < HEADER
-        && let Ok(count @ 1..) = socket.try_read(&mut [0; 1 << 10])
-    {
-        discarded += count;
-    }
 }
 
 /// Waits for the client's end, unless it sends another request before.

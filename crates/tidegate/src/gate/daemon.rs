@@ -252,8 +252,9 @@ impl Endpoints {
         tracing::info!(why = name, "the daemon ends; {then}");
         let _ = end.send(true);
         while serving.join_next().await.is_some() {}
+        let last = Arc::clone(&events);
         tokio::task::spawn_blocking(move || {
-            keeper.tick(&gate);
+            last.turned(&keeper.tick(&gate));
             keeper.end();
         })
         .await

@@ -11,7 +11,7 @@ use tidegate_gate::calendar::{Moment, Turn};
 use tidegate_gate::control::{ControlError, SharedGate};
 use tidegate_gate::pair::SharedVolume;
 use tidegate_gate::reading::Reading;
-use tidegate_gate::usage::Usage;
+use tidegate_gate::usage::{SharedUsage, Usage};
 use tidegate_table::csv;
 
 use super::events::Events;
@@ -30,7 +30,7 @@ pub struct Keeper {
 }
 
 struct Counted {
-    usage: Usage,
+    usage: SharedUsage,
     written: Instant,
 }
 
@@ -78,7 +78,7 @@ impl Keeper {
         Ok(Self {
             file: file.map(Path::to_owned),
             counted: Mutex::new(Counted {
-                usage,
+                usage: usage.into(),
                 written: Instant::now(),
             }),
         })
@@ -97,8 +97,8 @@ impl Keeper {
 
     fn tick_at(&self, gate: &SharedGate, at: &Moment) -> Vec<(String, Option<Turn>)> {
         let mut counted = self.lock();
-        let new = counted.usage.is_new();
-        let usage = self.file.as_ref().map(|_| &mut counted.usage);
+        let new = counted.usage.lock().is_new();
+        let usage = self.file.as_ref().map(|_| &counted.usage);
         match gate.keep_time(at, usage) {
             Ok(turns) => {
                 for (subscriber, turn) in &turns {
@@ -128,7 +128,7 @@ impl Keeper {
     fn write(&self, counted: &mut Counted) {
         let Some(file) = &self.file else { return };
         counted.written = Instant::now();
-        if let Err(error) = counted.usage.write(file) {
+        if let Err(error) = counted.usage.lock().write(file) {
             let file = file.display().to_string();
             tracing::error!(%error, file, "the volumes of months cannot be written");
         }
@@ -136,7 +136,7 @@ impl Keeper {
 
     /// Adds a subscriber's volume to what is said of it.
     pub fn fill(&self, one: &mut SubscriberJson) {
-        if let Some(volume) = self.lock().usage.of(&one.name) {
+        if let Some(volume) = self.lock().usage.lock().of(&one.name) {
             one.usage = Some(UsageJson {
                 month: volume.period.to_string(),
                 down_bytes: volume.bytes.down,
@@ -161,12 +161,14 @@ impl Keeper {
 
     /// What passed this gate, for the other one of a pair; none if volumes are not counted.
     pub fn shared(&self) -> Option<Vec<SharedVolume>> {
-        self.file.as_ref().map(|_| self.lock().usage.shared())
+        self.file
+            .as_ref()
+            .map(|_| self.lock().usage.lock().shared())
     }
 
     /// Takes over what passed the other gate of a pair.
     pub fn learn(&self, volumes: Vec<SharedVolume>) {
-        self.lock().usage.learn(volumes);
+        self.lock().usage.lock().learn(volumes);
     }
 
     /// Begins a subscriber's volume at 0, and counts from now on. Writes the changes of plans meanwhile to the events.
@@ -184,7 +186,7 @@ impl Keeper {
         events.turned(&self.tick(gate));
         let mut counted = self.lock();
         let stamp = chrono::Utc::now().timestamp_millis() as u64;
-        if !counted.usage.reset(name, stamp) {
+        if !counted.usage.lock().reset(name, stamp) {
             let text = format!("there is no subscriber `{name}`");
             return Err(ControlError::Unknown(text));
         }
@@ -199,7 +201,7 @@ impl Keeper {
         let counted = self.lock();
         let mut text = String::from("name,plan,month,down_bytes,up_bytes,quota_bytes,turn\n");
         for one in &reading.roster.subscribers {
-            let Some(volume) = counted.usage.of(&one.name) else {
+            let Some(volume) = counted.usage.lock().of(&one.name) else {
                 continue;
             };
             let name = csv::field(&one.name);

@@ -20,7 +20,7 @@ use tidegate_gate::reading::{
 use tidegate_gate::table::{
     Attachment, Counters, Direction, Hook, LimiterState, Match, PerDirection, QueueState,
 };
-use tidegate_gate::usage::Usage;
+use tidegate_gate::usage::SharedUsage;
 use tokio::sync::watch;
 
 use super::api::listen::Socket;
@@ -278,12 +278,15 @@ impl Control for Fake {
     fn turn(
         &mut self,
         _at: &Moment,
-        usage: &Usage,
+        usage: &SharedUsage,
     ) -> Result<Vec<(String, Option<Turn>)>, ControlError> {
         // A plan of 1.5 MB for everybody, and no way back.
         let mut turns = Vec::new();
         for one in &mut Arc::make_mut(&mut self.roster).subscribers {
-            let volume = usage.of(&one.name).map_or(0, |volume| volume.bytes.down);
+            let volume = usage
+                .lock()
+                .of(&one.name)
+                .map_or(0, |volume| volume.bytes.down);
             if volume > 1_500_000 && one.turn.is_none() {
                 one.turn = Some((Why::Quota, one.plan.clone()));
                 let turn = Turn {

@@ -1,8 +1,9 @@
 //! Plans that change by the time of day and by volume.
 
 use super::*;
-use crate::calendar::{Moment, Turn, Why};
-use crate::usage::Usage;
+use crate::calendar::{Moment, Why};
+use crate::pair::SharedChange;
+use crate::usage::SharedUsage;
 
 const FILE: &str = concat!(
     include_str!("../../../tests/gate.toml"),
@@ -52,8 +53,8 @@ fn rates(gate: &Own) -> (Option<u64>, Option<u64>) {
 fn plans_follow_the_clock_and_the_volume() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(FILE)).expect("up");
-    let mut usage = Usage::default();
-    let count = |usage: &mut Usage, gate: &Own, bytes| {
+    let usage = SharedUsage::default();
+    let count = |usage: &SharedUsage, gate: &Own, bytes| {
         let number = gate.subscriber("cem").expect("there").limits.down.limiter;
         Memory::at(site.pins(), |memory| {
             let limiter = memory.limiters.entry(number).or_default();
@@ -61,9 +62,11 @@ fn plans_follow_the_clock_and_the_volume() {
         });
         let roster = Arc::new(Roster::of(gate.state()));
         let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
-        usage.count(gate.state().identity(), &reading, &at(12));
+        usage
+            .lock()
+            .count(gate.state().identity(), &reading, &at(12));
     };
-    count(&mut usage, &gate, 0);
+    count(&usage, &gate, 0);
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
     assert_eq!(rates(&gate), (Some(80), Some(5)));
 
@@ -93,9 +96,9 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.reset("cem").expect("reset");
 
     // The volume is used up: also at night. It holds across reloads.
-    count(&mut usage, &gate, 999_999);
+    count(&usage, &gate, 999_999);
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
-    count(&mut usage, &gate, 1_000_000);
+    count(&usage, &gate, 1_000_000);
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
@@ -123,7 +126,7 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.set("cem", &larger).expect("set");
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
     assert_eq!(rates(&gate), (Some(80), Some(5)));
-    count(&mut usage, &gate, 2_000_000);
+    count(&usage, &gate, 2_000_000);
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     // What the last look found holds for changes at once: the smaller quota of the file is spent too.
@@ -137,17 +140,18 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.reload(&site.config(FILE)).expect("reloaded");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     site.holds(gate.state());
-    let spent = Turn {
-        plan: "slow".into(),
-        why: Why::Quota,
-    };
-    let told = gate.turn(&at(12), &usage).expect("no change");
-    assert_eq!(told, [("cem".to_owned(), Some(spent))]);
-    // Another subscriber does not inherit the volume, also not with the number.
-    gate.reload(&site.config(include_str!("../../../tests/gate.toml")))
-        .expect("reloaded");
-    gate.reload(&site.config(FILE)).expect("reloaded");
-    assert_eq!(rates(&gate), (Some(80), Some(5)));
+    assert_eq!(gate.turn(&at(12), &usage).expect("as before"), []);
+    // It comes back in the same month. Another subscriber does not inherit its volume with its number.
+    let gone = include_str!("../../../tests/gate.toml");
+    let report = gate.reload(&site.config(gone)).expect("reloaded");
+    assert_eq!(report.removed, ["cem"]);
+    let other = FILE.replace("\"cem\"", "\"dea\"");
+    gate.reload(&site.config(&other)).expect("reloaded");
+    let dea = gate.subscriber("dea").expect("there");
+    assert_eq!(dea.plan_name(), "meter");
+    let report = gate.reload(&site.config(FILE)).expect("reloaded");
+    assert_eq!(report.added, ["cem"]);
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
     site.holds(gate.state());
     gate.down().expect("down");
 }
@@ -170,7 +174,7 @@ fn live_changes_outlive_the_plan_that_is_in_force_for_now() {
     let site = Site::new();
     let [limited, free] = limited_and_free();
     let (mut gate, _) = Own::up(&site.config(&limited)).expect("up");
-    let usage = Usage::default();
+    let usage = SharedUsage::default();
     let suspended = Setting {
         up: Some(Rate::from_bits_per_second(7_000_000)),
         suspended: Some(true),
@@ -187,6 +191,7 @@ fn live_changes_outlive_the_plan_that_is_in_force_for_now() {
     site.holds(gate.state());
     assert_eq!(gate.subscriber("cem").expect("there").plan_name(), "dark");
     // A rate cannot hold without any plan that has one.
+    gate.turn(&at(12), &usage).expect("day");
     let report = gate
         .reload(&site.config(&free.replace("night", "late")))
         .expect("reloaded");
@@ -203,7 +208,7 @@ fn a_rate_that_was_set_holds_under_an_unlimited_plan() {
         "scheme = \"unlimited\"",
     );
     let (mut gate, _) = Own::up(&site.config(&free)).expect("up");
-    let usage = Usage::default();
+    let usage = SharedUsage::default();
     let slow = Setting {
         up: Some(Rate::from_bits_per_second(7_000_000)),
         ..Setting::default()
@@ -232,7 +237,7 @@ fn a_turn_that_cannot_be_had_writes_nothing() {
     let site = Site::new();
     let [limited, free] = limited_and_free();
     let (mut gate, _) = Own::up(&site.config(&limited)).expect("up");
-    let usage = Usage::default();
+    let usage = SharedUsage::default();
     let slow = Setting {
         down: Some(Rate::from_bits_per_second(7_000_000)),
         ..Setting::default()
@@ -257,7 +262,7 @@ fn a_turn_that_fails_at_any_step_is_undone() {
     for step in 0.. {
         let site = Site::new();
         let (mut gate, _) = Own::up(&site.config(FILE)).expect("up");
-        let usage = Usage::default();
+        let usage = SharedUsage::default();
         Memory::at(site.pins(), |memory| memory.left = Some(step));
         let made = gate.turn(&at(23), &usage);
         Memory::at(site.pins(), |memory| memory.left = None);
@@ -273,4 +278,114 @@ fn a_turn_that_fails_at_any_step_is_undone() {
         assert_eq!(rates(&gate), (Some(200), Some(20)));
         site.holds(gate.state());
     }
+}
+
+/// A reload says what it changes in the end, and another change that comes to the same is nothing new.
+#[test]
+fn reloads_and_changes_tell_what_is_in_force() {
+    let site = Site::new();
+    let without = FILE.replace("quota = \"1MB\"\nquota-plan = \"slow\"\n", "");
+    let (mut gate, _) = Own::up(&site.config(&without)).expect("up");
+    let usage = SharedUsage::default();
+    let number = gate.subscriber("cem").expect("there").limits.down.limiter;
+    for bytes in [0, 1_000_000] {
+        Memory::at(site.pins(), |memory| {
+            let limiter = memory.limiters.entry(number).or_default();
+            limiter.counters.passed_bytes = bytes;
+        });
+        let roster = Arc::new(Roster::of(gate.state()));
+        let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
+        let identity = gate.state().identity();
+        usage.lock().count(identity, &reading, &at(12));
+        assert_eq!(gate.turn(&at(12), &usage).expect("no quota"), []);
+    }
+    // The quota is new, and spent.
+    let report = gate.reload(&site.config(FILE)).expect("reloaded");
+    assert_eq!(report.limited, ["cem"]);
+    assert_eq!(rates(&gate), (Some(1), Some(1)));
+    assert_eq!(gate.turn(&at(12), &usage).expect("told").len(), 1);
+    // Another plan, with the same one in its place.
+    let meter = "[plan.meter]\ndown = \"80mbit\"";
+    let faster = FILE.replace(meter, "[plan.meter]\ndown = \"90mbit\"");
+    assert_ne!(faster, FILE);
+    let version = gate.state().members["cem"].lanes.down.version;
+    let report = gate.reload(&site.config(&faster)).expect("reloaded");
+    assert_eq!(report.limited, [""; 0]);
+    assert_eq!(gate.state().members["cem"].lanes.down.version, version);
+    // There and back again.
+    let other = Setting {
+        plan: Some("gold".into()),
+        ..Setting::default()
+    };
+    gate.set("cem", &other).expect("set");
+    gate.reset("cem").expect("reset");
+    assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
+    // Whoever takes over knows of no look until the first, and keeps what is in force.
+    drop(gate);
+    let mut gate = site.take_over().expect("ours");
+    let slow = Setting {
+        up: Some(Rate::from_bits_per_second(500_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &slow).expect("set");
+    assert_eq!(gate.subscriber("cem").expect("there").plan_name(), "slow");
+    site.holds(gate.state());
+}
+
+/// A plan for now that cannot be had any longer, or not be left, is no reason to refuse other changes.
+#[test]
+fn changes_are_made_where_a_turn_cannot_be_had() {
+    let site = Site::new();
+    let [limited, free] = limited_and_free();
+    let (mut gate, _) = Own::up(&site.config(&limited)).expect("up");
+    let usage = SharedUsage::default();
+    let slow = Setting {
+        down: Some(Rate::from_bits_per_second(7_000_000)),
+        ..Setting::default()
+    };
+    gate.set("cem", &slow).expect("set");
+    gate.turn(&at(23), &usage).expect("night");
+    gate.reload(&site.config(&free)).expect("reloaded");
+    // By day its plan is unlimited, and cannot have the rate.
+    gate.turn(&at(12), &usage).expect("no change");
+    assert_eq!(gate.subscriber("cem").expect("there").plan_name(), "night");
+    let suspended = Setting {
+        suspended: Some(true),
+        ..slow.clone()
+    };
+    gate.set("cem", &suspended).expect("suspended");
+    let change = SharedChange {
+        name: "cem".into(),
+        stamp: u64::MAX,
+        setting: Some(slow),
+        matches: Some(vec!["vlan 9".into(), "10.9.9.9".into()]),
+    };
+    assert!(gate.adopt(&change).expect("adopted"));
+    assert_eq!(rates(&gate), (Some(7), Some(20)));
+    site.holds(gate.state());
+    // A rate that the plan cannot have by day is refused at night too, with the plan.
+    let other = Setting {
+        plan: Some("meter".into()),
+        up: Some(Rate::from_bits_per_second(7_000_000)),
+        ..Setting::default()
+    };
+    gate.reset("cem").expect("reset");
+    gate.turn(&at(23), &usage).expect("night");
+    gate.set(
+        "cem",
+        &Setting {
+            plan: None,
+            ..other.clone()
+        },
+    )
+    .expect("night has a rate");
+    gate.set(
+        "cem",
+        &Setting {
+            plan: Some("gold".into()),
+            ..other.clone()
+        },
+    )
+    .expect("gold has one");
+    gate.set("cem", &other).expect_err("meter has none");
 }

@@ -66,6 +66,11 @@ impl Progress {
         self.written.load(Ordering::Relaxed)
     }
 
+    /// Bytes that went into the socket when the last byte of a body did.
+    pub fn payload(&self) -> u64 {
+        self.payload.load(Ordering::Relaxed)
+    }
+
     /// Whether bytes of bodies were handed on and not written yet.
     pub fn is_outstanding(&self) -> bool {
         self.outstanding.load(Ordering::Relaxed) > 0

@@ -351,13 +351,18 @@ async fn requests_wait_for_the_end_of_a_file() {
         while !head.ends_with(b"\r\n\r\n") {
             head.push(socket.read_u8().await.unwrap());
         }
-        match last {
-            false => socket.write_all(request).await.unwrap(),
-            true => socket.shutdown().await.unwrap(),
+        if last {
+            // Who closes its own side counts as gone.
+            socket.shutdown().await.unwrap();
+            let mut all = Vec::new();
+            socket.read_to_end(&mut all).await.unwrap();
+            assert!(all.len() < LENGTH && all == file[..all.len()]);
+        } else {
+            socket.write_all(request).await.unwrap();
+            let mut all = vec![0; LENGTH];
+            socket.read_exact(&mut all).await.unwrap();
+            assert!(all == file);
         }
-        let mut all = vec![0; if last { 0 } else { LENGTH }];
-        socket.read_exact(&mut all).await.unwrap();
-        assert!(last || all == file);
     }
 }
 
@@ -370,7 +375,7 @@ async fn the_last_response_is_not_reset() {
         let request = format!("GET /noise.bin HTTP/1.1\r\nHost: t\r\n{close}\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         socket.read_u8().await.unwrap();
-        let further = "GET /noise.bin HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20);
+        let further = "GET /noise.bin HTTP/1.1\r\nHost: t\r\n\r\n".repeat(1_000);
         socket.write_all(further.as_bytes()).await.unwrap();
         if close.is_empty() {
             server.stop.take().map(|stop| stop.send(()));
@@ -382,6 +387,21 @@ async fn the_last_response_is_not_reset() {
         let body = split(&all).2;
         assert!(body[..LENGTH] == file && body.len() < 2 * LENGTH + 1_000);
         server.stop().await;
+    }
+}
+
+/// An upload that is refused is read for a moment, so that its client sees the answer.
+#[tokio::test]
+async fn refused_uploads_see_why() {
+    let server = start(|_| {}).await;
+    for _ in 0..20 {
+        let mut socket = server.connect().await;
+        let head = "POST /abc.txt HTTP/1.1\r\nHost: t\r\nContent-Length: 300000\r\n\r\n";
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket.write_all(&[b'a'; 300_000]).await.unwrap();
+        let mut all = Vec::new();
+        socket.read_to_end(&mut all).await.unwrap();
+        assert_eq!(split(&all).0, 405);
     }
 }
 
