@@ -128,7 +128,9 @@ impl Keeper {
     fn write(&self, counted: &mut Counted) {
         let Some(file) = &self.file else { return };
         counted.written = Instant::now();
-        if let Err(error) = counted.usage.lock().write(file) {
+        // Who decides by the volumes does not wait for the disk.
+        let usage = counted.usage.lock().clone();
+        if let Err(error) = usage.write(file) {
             let file = file.display().to_string();
             tracing::error!(%error, file, "the volumes of months cannot be written");
         }
