@@ -49,24 +49,25 @@ fn rates(gate: &Own) -> (Option<u64>, Option<u64>) {
     (mbit(limits.down.rate), mbit(limits.up.rate))
 }
 
+/// So many bytes passed to the subscriber this month.
+fn count(site: &Site, gate: &Own, usage: &SharedUsage, bytes: u64) {
+    let number = gate.subscriber("cem").expect("there").limits.down.limiter;
+    Memory::at(site.pins(), |memory| {
+        let limiter = memory.limiters.entry(number).or_default();
+        limiter.counters.passed_bytes = bytes;
+    });
+    let roster = Arc::new(Roster::of(gate.state()));
+    let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
+    let identity = gate.state().identity();
+    usage.lock().count(identity, &reading, &at(12));
+}
+
 #[test]
 fn plans_follow_the_clock_and_the_volume() {
     let site = Site::new();
     let (mut gate, _) = Own::up(&site.config(FILE)).expect("up");
     let usage = SharedUsage::default();
-    let count = |usage: &SharedUsage, gate: &Own, bytes| {
-        let number = gate.subscriber("cem").expect("there").limits.down.limiter;
-        Memory::at(site.pins(), |memory| {
-            let limiter = memory.limiters.entry(number).or_default();
-            limiter.counters.passed_bytes = bytes;
-        });
-        let roster = Arc::new(Roster::of(gate.state()));
-        let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
-        usage
-            .lock()
-            .count(gate.state().identity(), &reading, &at(12));
-    };
-    count(&usage, &gate, 0);
+    count(&site, &gate, &usage, 0);
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
     assert_eq!(rates(&gate), (Some(80), Some(5)));
 
@@ -96,9 +97,9 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.reset("cem").expect("reset");
 
     // The volume is used up: also at night. It holds across reloads.
-    count(&usage, &gate, 999_999);
+    count(&site, &gate, &usage, 999_999);
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
-    count(&usage, &gate, 1_000_000);
+    count(&site, &gate, &usage, 1_000_000);
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     assert_eq!(gate.turn(&at(23), &usage).expect("no change"), []);
@@ -126,7 +127,7 @@ fn plans_follow_the_clock_and_the_volume() {
     gate.set("cem", &larger).expect("set");
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
     assert_eq!(rates(&gate), (Some(80), Some(5)));
-    count(&usage, &gate, 2_000_000);
+    count(&site, &gate, &usage, 2_000_000);
     gate.turn(&at(12), &usage).expect("spent");
     assert_eq!(rates(&gate), (Some(1), Some(1)));
     // What the last look found holds for changes at once: the smaller quota of the file is spent too.
@@ -287,16 +288,8 @@ fn reloads_and_changes_tell_what_is_in_force() {
     let without = FILE.replace("quota = \"1MB\"\nquota-plan = \"slow\"\n", "");
     let (mut gate, _) = Own::up(&site.config(&without)).expect("up");
     let usage = SharedUsage::default();
-    let number = gate.subscriber("cem").expect("there").limits.down.limiter;
     for bytes in [0, 1_000_000] {
-        Memory::at(site.pins(), |memory| {
-            let limiter = memory.limiters.entry(number).or_default();
-            limiter.counters.passed_bytes = bytes;
-        });
-        let roster = Arc::new(Roster::of(gate.state()));
-        let reading = Reading::take(roster, gate.state(), gate.path()).expect("a reading");
-        let identity = gate.state().identity();
-        usage.lock().count(identity, &reading, &at(12));
+        count(&site, &gate, &usage, bytes);
         assert_eq!(gate.turn(&at(12), &usage).expect("no quota"), []);
     }
     // The quota is new, and spent.
