@@ -24,6 +24,8 @@ use super::view::pair::PairJson;
 pub const EVERY: Duration = Duration::from_secs(1);
 /// How many questions there are between two for volumes.
 const VOLUMES: u32 = 10;
+/// How long after a change of the other gate could not be made here it is tried again. The file may be another one then.
+const AGAIN: Duration = Duration::from_secs(60);
 /// How long the other gate may take for each step.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer: a million limiters with little in them.
@@ -67,6 +69,8 @@ pub struct Pair {
 struct Known {
     /// The latest stamp of its changes.
     stamp: u64,
+    /// When all its changes are asked for again, since one could not be made here.
+    again: Option<Instant>,
     /// Questions so far.
     asked: u32,
     /// The latest time when everything went well.
@@ -169,6 +173,9 @@ impl Pair {
         let (since, volumes, well) = {
             let mut known = self.lock();
             known.asked = known.asked.wrapping_add(1);
+            if known.again.is_some_and(|again| again <= Instant::now()) {
+                (known.stamp, known.again) = (0, None);
+            }
             let volumes = known.asked % VOLUMES == 1;
             (known.stamp, volumes, known.well)
         };
@@ -200,6 +207,7 @@ impl Pair {
             true => gate.set_hash(told.hash),
             false => Ok(()),
         })?;
+        let mut refused = false;
         for change in told.changes {
             let SharedChange { name, stamp, .. } = &change;
             match own.gate.pair(true, |gate| gate.adopt(&change)) {
@@ -213,13 +221,19 @@ impl Pair {
                     own.events.add("the other gate", "set", what);
                 }
                 Ok(false) => {}
-                Err(error) => tracing::warn!(
-                    subscriber = name, %error,
-                    "a live change of the other gate cannot be made here: give both gates the same file"
-                ),
+                Err(error) => {
+                    refused = true;
+                    tracing::warn!(
+                        subscriber = name, %error,
+                        "a live change of the other gate cannot be made here: give both gates the same file"
+                    );
+                }
             }
             let mut known = self.lock();
             known.stamp = known.stamp.max(*stamp);
+        }
+        if refused {
+            self.lock().again.get_or_insert(Instant::now() + AGAIN);
         }
         if let Some(volumes) = told.volumes {
             own.keeper.learn(volumes);

@@ -153,6 +153,43 @@ fn gates_of_a_pair_follow_one_another_over_tls() {
 }
 
 #[test]
+fn a_change_that_could_not_be_made_is_tried_again() {
+    let (first, second) = (Half::new(), Half::new());
+    let (at, _end) = first.serve(None, None);
+    let pair = other(at, None);
+    let name = {
+        let reading = first.gate.reading().expect("read");
+        reading.roster.subscribers[0].name.to_string()
+    };
+    // Only the first gate's file has the plan.
+    let plan = "[plan.slower]\ndown = \"2mbit\"\nup = \"1mbit\"\n";
+    first.site.write(&format!("{}{plan}", Site::FILE));
+    first.gate.reload(None, false).expect("reloaded");
+    let slower = Adjustment {
+        setting: Setting {
+            plan: Some("slower".into()),
+            ..Setting::default()
+        },
+        ..Adjustment::default()
+    };
+    first.gate.set(&name, &slower).expect("set");
+    let rate = || {
+        let after = second.gate.subscriber(&name).expect("there").subscriber;
+        after.limits.down.rate
+    };
+    let before = rate();
+    assert_eq!(asked(&pair, &second).error, None);
+    second.site.write(&format!("{}{plan}", Site::FILE));
+    second.gate.reload(None, false).expect("reloaded");
+    assert_eq!(asked(&pair, &second).error, None);
+    assert_eq!(rate(), before, "it is not time yet");
+    pair.lock().again = Some(Instant::now());
+    assert_eq!(asked(&pair, &second).error, None);
+    assert_eq!(rate(), Some(2_000_000));
+    assert_eq!(pair.lock().again, None);
+}
+
+#[test]
 fn a_gate_that_tls_does_not_trust_is_refused_with_cause_and_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (Half::new(), Half::new());
