@@ -90,8 +90,7 @@ impl<D: DataPath> Gate<D> {
         }
         let made = self.put((name, &member), others, &brought);
         if made.is_ok() && member.turn != old.turn {
-            let told = self.untold.entry(name.to_owned());
-            told.or_insert_with(|| old.turn.clone());
+            self.note_turn(name, old.turn.clone());
         }
         // Either the old plans or the new ones are no longer used.
         let over = if made.is_ok() { &old } else { &member };

@@ -52,11 +52,16 @@ impl<D: DataPath> Gate<D> {
             let old = old.and_then(|old| old.turn.as_ref());
             if old != member.turn.as_ref() {
                 any = true;
-                let told = self.untold.entry(name.clone());
-                told.or_insert_with(|| old.cloned());
+                let old = old.cloned();
+                self.note_turn(name, old);
             }
         }
         any
+    }
+
+    /// Remembers that this was in force for a subscriber when its plan was last told, unless something was remembered before.
+    pub(super) fn note_turn(&mut self, name: &str, old: Option<Turn>) {
+        self.untold.entry(name.to_owned()).or_insert(old);
     }
 
     /// The plans that may be in force in place of a subscriber's when it is changed to this: the first that can be had is, or else its own.

@@ -26,12 +26,9 @@ const WRITE: Duration = Duration::from_secs(60);
 /// The volumes of months, and where they are kept.
 pub struct Keeper {
     file: Option<PathBuf>,
-    counted: Mutex<Counted>,
-}
-
-struct Counted {
     usage: SharedUsage,
-    written: Instant,
+    /// When they were last written. Who counts or writes holds it.
+    written: Mutex<Instant>,
 }
 
 /// The minute of local time.
@@ -77,16 +74,13 @@ impl Keeper {
         };
         Ok(Self {
             file: file.map(Path::to_owned),
-            counted: Mutex::new(Counted {
-                usage: usage.into(),
-                written: Instant::now(),
-            }),
+            usage: usage.into(),
+            written: Mutex::new(Instant::now()),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counted> {
-        // Volumes are changed one by one, so a thread that panicked left none half done.
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Instant> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts, changes plans where that is due, and writes the volumes from time to time. Returns the subscribers
@@ -96,9 +90,9 @@ impl Keeper {
     }
 
     fn tick_at(&self, gate: &SharedGate, at: &Moment) -> Vec<(String, Option<Turn>)> {
-        let mut counted = self.lock();
-        let new = counted.usage.lock().is_new();
-        let usage = self.file.as_ref().map(|_| &counted.usage);
+        let mut written = self.lock();
+        let new = self.usage.lock().is_new();
+        let usage = self.file.as_ref().map(|_| &self.usage);
         match gate.keep_time(at, usage) {
             Ok(turns) => {
                 for (subscriber, turn) in &turns {
@@ -108,8 +102,8 @@ impl Keeper {
                 }
                 // A plan that a volume changed must not change back after a crash, and the next process
                 // must know where counting began.
-                if new || !turns.is_empty() || counted.written.elapsed() >= WRITE {
-                    self.write(&mut counted);
+                if new || !turns.is_empty() || written.elapsed() >= WRITE {
+                    self.write(&mut written);
                 }
                 return turns;
             }
@@ -125,11 +119,11 @@ impl Keeper {
         self.write(&mut self.lock());
     }
 
-    fn write(&self, counted: &mut Counted) {
+    fn write(&self, written: &mut Instant) {
         let Some(file) = &self.file else { return };
-        counted.written = Instant::now();
+        *written = Instant::now();
         // Who decides by the volumes does not wait for the disk.
-        let usage = counted.usage.lock().clone();
+        let usage = self.usage.lock().clone();
         if let Err(error) = usage.write(file) {
             let file = file.display().to_string();
             tracing::error!(%error, file, "the volumes of months cannot be written");
@@ -138,7 +132,7 @@ impl Keeper {
 
     /// Adds a subscriber's volume to what is said of it.
     pub fn fill(&self, one: &mut SubscriberJson) {
-        if let Some(volume) = self.lock().usage.lock().of(&one.name) {
+        if let Some(volume) = self.usage.lock().of(&one.name) {
             one.usage = Some(UsageJson {
                 month: volume.period.to_string(),
                 down_bytes: volume.bytes.down,
@@ -163,14 +157,12 @@ impl Keeper {
 
     /// What passed this gate, for the other one of a pair; none if volumes are not counted.
     pub fn shared(&self) -> Option<Vec<SharedVolume>> {
-        self.file
-            .as_ref()
-            .map(|_| self.lock().usage.lock().shared())
+        self.file.as_ref().map(|_| self.usage.lock().shared())
     }
 
     /// Takes over what passed the other gate of a pair.
     pub fn learn(&self, volumes: Vec<SharedVolume>) {
-        self.lock().usage.lock().learn(volumes);
+        self.usage.lock().learn(volumes);
     }
 
     /// Begins a subscriber's volume at 0, and counts from now on. Writes the changes of plans meanwhile to the events.
@@ -186,24 +178,24 @@ impl Keeper {
         self.check_counts()?;
         // What passed before now is not counted later.
         events.turned(&self.tick(gate));
-        let mut counted = self.lock();
+        let mut written = self.lock();
         let stamp = chrono::Utc::now().timestamp_millis() as u64;
-        if !counted.usage.lock().reset(name, stamp) {
+        if !self.usage.lock().reset(name, stamp) {
             let text = format!("there is no subscriber `{name}`");
             return Err(ControlError::Unknown(text));
         }
-        self.write(&mut counted);
-        drop(counted);
+        self.write(&mut written);
+        drop(written);
         events.turned(&self.tick(gate));
         Ok(())
     }
 
     /// The volumes of all subscribers of a reading, as CSV.
     pub fn csv(&self, reading: &Reading) -> String {
-        let counted = self.lock();
+        let usage = self.usage.lock();
         let mut text = String::from("name,plan,month,down_bytes,up_bytes,quota_bytes,turn\n");
         for one in &reading.roster.subscribers {
-            let Some(volume) = counted.usage.lock().of(&one.name) else {
+            let Some(volume) = usage.of(&one.name) else {
                 continue;
             };
             let name = csv::field(&one.name);
