@@ -44,7 +44,7 @@ impl<D: DataPath> Gate<D> {
         Ok(changed.collect())
     }
 
-    /// Remembers what was told of the plans that are others in this state. Returns whether there are any.
+    /// Compares the plans in force with those of this state, and notes each that differs. Returns whether any does.
     pub(super) fn note_turns(&mut self, next: &GateState) -> bool {
         let mut any = false;
         for (name, member) in &next.members {

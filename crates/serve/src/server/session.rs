@@ -375,7 +375,7 @@ async fn converse(
     let io = TokioIo::new(stream.clone());
     let mut speaking = pin!(http.serve_connection(io, service_fn(service)));
     let mut finishing = false;
-    // The library was told to end the connection.
+    // The server told the library to end the connection.
     let mut ends = false;
     let mut timer = pin!(sleep_until(Instant::now()));
     loop {

@@ -49,7 +49,7 @@ fn rates(gate: &Own) -> (Option<u64>, Option<u64>) {
     (mbit(limits.down.rate), mbit(limits.up.rate))
 }
 
-/// So many bytes passed to the subscriber this month.
+/// Counts that the subscriber has had this number of bytes.
 fn count(site: &Site, gate: &Own, usage: &SharedUsage, bytes: u64) {
     let number = gate.subscriber("cem").expect("there").limits.down.limiter;
     Memory::at(site.pins(), |memory| {
@@ -313,7 +313,7 @@ fn reloads_and_changes_tell_what_is_in_force() {
     gate.set("cem", &other).expect("set");
     gate.reset("cem").expect("reset");
     assert_eq!(gate.turn(&at(12), &usage).expect("no change"), []);
-    // Whoever takes over knows of no look until the first, and keeps what is in force.
+    // A process that takes over has not looked yet. It keeps what is in force.
     drop(gate);
     let mut gate = site.take_over().expect("ours");
     let slow = Setting {

@@ -366,7 +366,7 @@ async fn requests_wait_for_the_end_of_a_file() {
     }
 }
 
-/// The last response of a connection arrives whole, whatever its client sends meanwhile: also when the server is told to end.
+/// The last response of a connection arrives whole, also if its client sends more meanwhile, and also while the server ends.
 #[tokio::test]
 async fn the_last_response_is_not_reset() {
     for close in ["Connection: close\r\n", ""] {
@@ -383,7 +383,7 @@ async fn the_last_response_is_not_reset() {
         }
         let mut all = b"H".to_vec();
         socket.read_to_end(&mut all).await.unwrap();
-        // When it is told to end, it may answer one that has come already.
+        // A server that ends may answer one more request, which has come already.
         let body = split(&all).2;
         assert!(body[..LENGTH] == file && body.len() < 2 * LENGTH + 1_000);
         server.stop().await;
