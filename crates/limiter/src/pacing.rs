@@ -10,7 +10,7 @@ mod writer;
 
 pub use trickle::{HEADROOM, Target, Trickle};
 pub use way::{Way, WayError};
-pub use writer::{Hold, Phase, Ready, Settings, Writer};
+pub use writer::{Hold, Packets, Phase, Ready, Settings, Writer};
 
 use crate::{Nanos, Rate};
 

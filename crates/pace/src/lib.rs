@@ -26,4 +26,6 @@ pub use error::{OpenError, PaceError};
 pub use pacer::{Mode, Options, Pacer};
 pub use stats::Stats;
 pub use target::{Target, TargetError};
-pub use tidegate_limiter::pacing::{Hold, Phase, Ready, Settings, Way, Writer, throttled_rate};
+pub use tidegate_limiter::pacing::{
+    Hold, Packets, Phase, Ready, Settings, Way, Writer, throttled_rate,
+};

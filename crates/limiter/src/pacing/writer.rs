@@ -45,6 +45,30 @@ pub enum Ready {
     Wait(u64),
 }
 
+/// How a transport cuts what is written into packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packets {
+    /// Bytes in a full packet.
+    pub payload: u64,
+    /// Bytes that the transport adds to every 16 KiB or less: a record of TLS, a frame of HTTP/2.
+    pub framing: u64,
+}
+
+impl Packets {
+    /// The bytes that fill this many packets.
+    #[must_use]
+    pub fn filled(self, packets: u64) -> u64 {
+        let bytes = packets.saturating_mul(self.payload);
+        bytes.saturating_sub(bytes.div_ceil(FRAMED).saturating_mul(self.framing))
+    }
+
+    /// At most so many bytes, but no packet that is not full, unless that is all: such a packet costs as much as a full one.
+    fn within(self, bytes: u64) -> u64 {
+        let filled = self.filled(bytes / self.payload);
+        if filled > 0 { filled } else { bytes }
+    }
+}
+
 /// What to set on the socket when the throttling phase begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -58,6 +82,12 @@ pub struct Settings {
 /// ten packets at 2.5 Mbit/s. Not more than sockets with little unsent data (`TCP_NOTSENT_LOWAT`) take.
 const SPACED_PART: u64 = 2;
 const SPACED_MOST: u64 = 1 << 17;
+
+/// Bytes of a burst of Trickle, in packets [Trickle §2]. An eleventh packet would wait for an acknowledgement where the clamp is at its floor.
+const BURST_PACKETS: u64 = 10;
+
+/// The most bytes in a record of TLS (RFC 8446, section 5.1), and in a frame of HTTP/2 unless more is agreed on (RFC 9113, section 4.2).
+const FRAMED: u64 = 1 << 14;
 
 /// For how long tokens come between two transfers of which one continues the other: a request takes a round trip. After a longer pause the
 /// client has video in its buffer.
@@ -80,6 +110,7 @@ pub struct Writer {
     /// Bytes that are not written yet, if it is known how many there are.
     left: Option<u64>,
     least_wait: Nanos,
+    packets: Option<Packets>,
     /// When the transfer that this one continues had paid for its bytes.
     continues: Option<Nanos>,
     schedule: Option<Schedule>,
@@ -98,6 +129,7 @@ impl Writer {
             startup: startup.get(),
             left: None,
             least_wait: 0,
+            packets: None,
             continues: None,
             schedule: None,
             throttled: false,
@@ -143,12 +175,21 @@ impl Writer {
         Some(paid.saturating_sub(time_of(self.rate, but.get())))
     }
 
-    /// Before the throttling phase: where the kernel does not space packets, Trickle writes no more than this at once in it, because more would
-    /// not fit into ten packets.
-    pub fn bound_bursts(&mut self, bytes: Bytes) {
-        if let Way::Trickle { block } = &mut self.way {
-            *block = bytes.get().clamp(1, *block);
+    /// What is written at once in the throttling phase fills its packets from now on. A block of 64 KiB becomes 45 packets [Trickle §2]. The
+    /// first time decides that a burst of Trickle has ten packets at most. With a payload of 0 nothing changes.
+    pub fn fill(&mut self, packets: Packets) {
+        if packets.payload == 0 {
+            return;
         }
+        if let (Way::Trickle { block }, None) = (&mut self.way, self.packets) {
+            *block = packets.filled(BURST_PACKETS).clamp(1, *block);
+        }
+        self.packets = Some(packets);
+    }
+
+    /// At most so many bytes, in full packets as far as they are known.
+    fn filled(&self, bytes: u64) -> u64 {
+        self.packets.map_or(bytes, |packets| packets.within(bytes))
     }
 
     /// Which phase the next byte belongs to.
@@ -191,7 +232,8 @@ impl Writer {
         let (due, block) = match self.way {
             Way::None | Way::MaxPacingRate => return Ready::Write(u64::MAX),
             Way::Application { block } => {
-                let block = block.max(1).min(self.left.unwrap_or(u64::MAX));
+                let block = self.filled(block).max(1);
+                let block = block.min(self.left.unwrap_or(u64::MAX));
                 (self.blocks(now).due(block), block)
             }
             Way::Trickle { block } => {
@@ -202,7 +244,7 @@ impl Writer {
                     // that the last byte is not early: requests for short parts would get more than R.
                     Some(Hold::Spaced | Hold::Fallback) if left > block => {
                         let most = (self.rate / SPACED_PART).min(SPACED_MOST);
-                        (most.min(left / 2).max(block), 0)
+                        (self.filled(most.min(left / 2)).max(block), 0)
                     }
                     _ => {
                         let burst = block.min(left).max(1);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::config::Group;
-use super::kernel::{REFRESH, Snapshot};
+use super::kernel::Snapshot;
 
 /// The figures of a connection.
 #[derive(Debug, Clone)]
@@ -68,15 +68,16 @@ impl Notes {
     }
 
     /// A throttled response handed over this many bytes. Returns the kernel's figures if they were asked for: often until the throttling
-    /// phase has begun, and then from time to time.
+    /// phase has begun, and then when the last ones are this old.
     pub fn sent_throttled(
         &mut self,
         bytes: usize,
         now: Instant,
+        age: Duration,
         snapshot: impl FnOnce() -> Snapshot,
     ) -> Option<Snapshot> {
         let begun = matches!(self.throttling, Throttling::Since(..));
-        let fresh = self.asked.is_some_and(|asked| now < asked + REFRESH);
+        let fresh = self.asked.is_some_and(|asked| now < asked + age);
         let snapshot = (!begun || !fresh).then(|| {
             self.asked = Some(now);
             snapshot()
@@ -116,6 +117,8 @@ impl Notes {
 mod tests {
     use super::*;
 
+    const AGE: Duration = Duration::from_millis(250);
+
     #[test]
     fn the_kernel_is_asked_often_only_until_the_phase_begins() {
         let began = Instant::now();
@@ -123,14 +126,14 @@ mod tests {
         notes.begin_throttling(1_000);
         let mut asked = 0;
         for block in 0..100_u32 {
-            // A block every 50 ms. The start-up is acknowledged after 5 of them.
-            let now = began + block * REFRESH / 5;
+            // Five blocks in that time. The start-up is acknowledged after 5 of them.
+            let now = began + block * AGE / 5;
             let snapshot = || Snapshot {
                 acknowledged: u64::from(block) * 200,
                 srtt_us: 100 + block,
                 ..Snapshot::default()
             };
-            asked += usize::from(notes.sent_throttled(10, now, snapshot).is_some());
+            asked += usize::from(notes.sent_throttled(10, now, AGE, snapshot).is_some());
         }
         // Blocks 0 to 5, then every fifth.
         assert_eq!(asked, 6 + 18);

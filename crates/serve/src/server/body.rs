@@ -287,7 +287,7 @@ impl Video {
     fn due(&mut self, cx: &mut Context<'_>, connection: &Connection, number: u64) -> Poll<Due> {
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
-            self.writer.bound_bursts(connection.burst(self.is_stream));
+            self.writer.fill(connection.packets(self.is_stream));
             connection.throttle(number, &self.writer);
         }
         if self.waits {
@@ -322,7 +322,8 @@ impl Video {
         let wrote = tidegate_limiter::Bytes::new(length as u64);
         self.writer.wrote(wrote, due.now);
         if self.throttled {
-            connection.sent_throttled(length);
+            let packets = connection.sent_throttled(length, self.is_stream);
+            packets.inspect(|packets| self.writer.fill(*packets));
         }
     }
 

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::{Hold, Way, Writer, throttled_rate};
+use tidegate_pace::{Hold, Packets, Way, Writer, throttled_rate};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::account::{Account, Notes};
 use super::config::Group;
 use super::files::Identity;
-use super::kernel::Snapshot;
+use super::kernel::{REFRESH, Snapshot};
 use super::pace::{self, Pace};
 use super::range::Span;
 use super::request::Request;
@@ -31,6 +31,9 @@ use positions::{Position, Positions};
 use progress::Progress;
 use rate::{Applied, SocketRate};
 use responses::Responses;
+
+/// How old the kernel's figures may be where they are for the log, and for the length of packets, which changes rarely.
+const NOTED: Duration = Duration::from_secs(1);
 
 /// A connection.
 #[derive(Debug)]
@@ -214,9 +217,10 @@ impl Connection {
         self.transport.room()
     }
 
-    /// The bytes of a body that fill a burst of Trickle. `is_stream`: they go into a stream of HTTP/2 or HTTP/3.
-    pub fn burst(&self, is_stream: bool) -> Bytes {
-        self.transport.burst(is_stream)
+    /// The packets that bodies leave in now. `is_stream`: they go into a stream of HTTP/2 or HTTP/3.
+    pub fn packets(&self, is_stream: bool) -> Packets {
+        let now = self.transport.snapshot();
+        self.transport.packets(&now, is_stream)
     }
 
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
@@ -440,18 +444,20 @@ impl Connection {
         }
     }
 
-    /// A throttled response handed over this many bytes.
-    pub fn sent_throttled(&self, bytes: usize) {
+    /// A throttled response handed over this many bytes. Returns the packets that bodies leave in, if the kernel was asked. `is_stream` as
+    /// above.
+    pub fn sent_throttled(&self, bytes: usize, is_stream: bool) -> Option<Packets> {
         let now = Instant::now();
         let mut changing = self.changing();
         let asked = || self.transport.snapshot();
-        let snapshot = changing.notes.sent_throttled(bytes, now, asked);
-        if let Some(snapshot) = snapshot
-            && self.group().way == Way::MaxPacingRate
-        {
+        let is_corrected = self.group().way == Way::MaxPacingRate;
+        let age = if is_corrected { REFRESH } else { NOTED };
+        let snapshot = changing.notes.sent_throttled(bytes, now, age, asked)?;
+        if is_corrected {
             changing.rate.note(now, snapshot.acknowledged);
             self.apply(&mut changing.rate);
         }
+        Some(self.transport.packets(&snapshot, is_stream))
     }
 
     /// A response was sent, or given up.

@@ -17,6 +17,8 @@ pub(super) struct Snapshot {
     pub srtt_us: u32,
     /// The recent minimum of the round-trip time, in microseconds.
     pub min_rtt_us: u32,
+    /// Bytes of a body in a full packet.
+    pub segment: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,
     /// Segments with data sent, retransmissions among them.
@@ -34,6 +36,7 @@ impl Snapshot {
         Self {
             srtt_us: info.srtt,
             min_rtt_us: info.min_rtt,
+            segment: info.mss,
             cwnd: info.window,
             segments: info.sent,
             retransmitted: info.retransmitted,

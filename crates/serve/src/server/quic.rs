@@ -43,6 +43,7 @@ impl Quic {
         Snapshot {
             srtt_us: micros(path.rtt),
             min_rtt_us: micros(path.min_rtt),
+            segment: self.window.payload(),
             cwnd: count(path.cwnd / u64::from(path.current_mtu.max(1))),
             segments: count(path.sent_packets),
             retransmitted: count(path.lost_packets),
@@ -65,11 +66,6 @@ impl Quic {
             self.room.store(wanted, Ordering::Relaxed);
             self.connection.set_send_window(wanted);
         }
-    }
-
-    /// The bytes of a body that fill this number of packets.
-    pub fn burst(&self, packets: u64) -> u64 {
-        self.window.burst(packets)
     }
 
     /// What bounds the rate, for a writer.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_limiter::Bytes;
-use tidegate_pace::{Hold, Way, socket as tcp};
+use tidegate_pace::{Hold, Packets, Way, socket as tcp};
 use tokio::net::TcpStream;
 
 use super::kernel::{Snapshot, Sockets};
@@ -13,8 +12,6 @@ use super::quic::Quic;
 /// and that the throttling phase does not wait for megabytes of the start-up phase.
 pub(super) const NOT_SENT: u32 = 128 << 10;
 
-/// Packets of a burst [Trickle §2].
-const BURST: u64 = 10;
 /// Bytes around those of a record of TLS 1.2 or 1.3, at most (RFC 5288, section 3; RFC 8446, section 5.2).
 const TLS_RECORD: u64 = 29;
 /// Bytes before those of a frame of HTTP/2 (RFC 9113, section 4.1).
@@ -51,18 +48,18 @@ impl Transport {
         }
     }
 
-    /// The bytes of a body that fill a burst of Trickle: ten packets [Trickle §2]. An eleventh packet would wait for an acknowledgement where the
-    /// clamp is at its floor. `is_stream`: within a frame of HTTP/2.
-    pub fn burst(&self, is_stream: bool) -> Bytes {
-        match self {
-            Self::Tcp { socket, is_secure } => {
+    /// The packets that bodies leave in, by figures of now. `is_stream`: within frames of HTTP/2 or HTTP/3.
+    pub fn packets(&self, now: &Snapshot, is_stream: bool) -> Packets {
+        let framing = match self {
+            Self::Tcp { is_secure, .. } => {
                 let tls = if *is_secure { TLS_RECORD } else { 0 };
-                let frame = if is_stream { FRAME } else { 0 };
-                // A connection that has ended has no segments either.
-                let segment = tcp::tcp_info(socket).map_or(u32::MAX, |info| info.mss);
-                Bytes::new((BURST * u64::from(segment)).saturating_sub(tls + frame))
+                tls + if is_stream { FRAME } else { 0 }
             }
-            Self::Quic(quic) => Bytes::new(quic.burst(BURST)),
+            Self::Quic(_) => 0,
+        };
+        Packets {
+            payload: now.segment.into(),
+            framing,
         }
     }
 

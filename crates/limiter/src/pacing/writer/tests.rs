@@ -40,6 +40,32 @@ fn blocks_come_as_the_tokens_do() {
     assert_eq!(drive(&mut writer, None, 2_000 * MS).len(), 19);
 }
 
+/// What a writer in this way writes first, into packets with this payload, and this framing.
+fn first(way: Way, state: Option<Hold>, payload: u64, framing: u64) -> u64 {
+    let mut writer = at_125_percent(way, 1_000_000, 0);
+    writer.fill(Packets { payload, framing });
+    drive(&mut writer, state, 1_000 * MS)[0].1
+}
+
+#[test]
+fn what_is_written_at_once_fills_its_packets() {
+    // 64 kB are 45 packets [Trickle §2]; the rest would be one more of 376 bytes.
+    assert_eq!(first(Way::APPLICATION_64K, None, 1448, 0), 45 * 1448);
+    assert_eq!(first(Way::APPLICATION_16K, None, 1448, 0), 11 * 1448);
+    // Four records of TLS.
+    let in_tls = first(Way::APPLICATION_64K, None, 1448, 29);
+    assert_eq!(in_tls, 45 * 1448 - 4 * 29);
+    // A block smaller than a packet stays as it is, and so it does where nothing is known of packets.
+    assert_eq!(first(Way::APPLICATION_16K, None, 65_483, 0), 16_384);
+    assert_eq!(first(Way::APPLICATION_64K, None, 0, 0), 65_536);
+    assert_eq!(first(Way::APPLICATION_64K, None, u64::MAX, 0), 65_536);
+    // Trickle: ten packets at most, or where the kernel spaces them half a second of 156,250 bytes/s.
+    let spaced = Some(Hold::Spaced);
+    assert_eq!(first(Way::TRICKLE, Some(Hold::Floor), 1300, 29), 12_971);
+    assert_eq!(first(Way::TRICKLE, spaced, 1448, 0), 53 * 1448);
+    assert_eq!(first(Way::TRICKLE, spaced, 65_483, 0), 65_483);
+}
+
 #[test]
 fn start_up_is_free_and_takes_no_tokens() {
     let mut writer = at_125_percent(Way::APPLICATION_64K, 1_000_000, 100_000);

@@ -17,10 +17,6 @@ impl Quic {
         match *self {}
     }
 
-    pub fn burst(&self, _: u64) -> u64 {
-        match *self {}
-    }
-
     pub fn hold(&self, _: Way) -> Option<Hold> {
         match *self {}
     }

@@ -20,7 +20,7 @@ const FREE: u64 = u64::MAX;
 /// seal (RFC 9000, sections 17.3.1 and 19.8; RFC 9001, section 5.3). That is 25 to 33 bytes, so goodput is known to 0.3 %.
 const OVERHEAD: u64 = 29;
 /// The same at most, with a connection identifier of 20 bytes.
-const MOST_OVERHEAD: u64 = 56;
+const MOST_OVERHEAD: u32 = 56;
 
 /// The window of a connection, as the rest of the server sees it.
 #[derive(Debug)]
@@ -89,9 +89,9 @@ impl Window {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Bytes of a body that fill this number of packets. With ten, quinn also needs only one call of the kernel.
-    pub fn burst(&self, packets: u64) -> u64 {
-        packets * u64::from(self.state().mtu).saturating_sub(MOST_OVERHEAD)
+    /// Bytes of a body in a full packet. For ten packets, quinn also needs only one call of the kernel.
+    pub fn payload(&self) -> u32 {
+        u32::from(self.state().mtu).saturating_sub(MOST_OVERHEAD)
     }
 
     /// Bytes of data that were acknowledged, about.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::{Connection, StreamId};
 use tidegate_limiter::{Bytes, Rate};
-use tidegate_pace::{Phase, Ready, Way, Writer};
+use tidegate_pace::{Packets, Phase, Ready, Way, Writer};
 
 use super::*;
 use net::{Net, Policer, Writes};
@@ -61,7 +61,10 @@ impl Writes for Video {
                 if let Way::Trickle { block } = self.way {
                     let rate = self.rate.bits_per_second() / 8;
                     let queued = START_UP.saturating_sub(self.window.delivered());
-                    self.writer.bound_bursts(Bytes::new(self.window.burst(10)));
+                    self.writer.fill(Packets {
+                        payload: self.window.payload().into(),
+                        framing: 0,
+                    });
                     self.window.pace(now, Some(rate), block, queued);
                 }
             }
@@ -117,7 +120,7 @@ fn video(way: Way, mbits: f64, round_trip: u64, policer: Option<Policer>) -> Out
         rate: bytes as f64 * 8.0 / time.as_secs_f64() / (mbits * 1e6),
         burst,
         lost: (net.dropped - dropped) as f64 / (net.sent.len() - sent) as f64,
-        full: bytes as f64 / ((net.sent.len() - sent) as u64 * window.burst(1)) as f64,
+        full: bytes as f64 / ((net.sent.len() - sent) as u64 * u64::from(window.payload())) as f64,
     }
 }
 
