@@ -50,7 +50,7 @@ pub enum Ready {
 pub struct Packets {
     /// Bytes in a full packet.
     pub payload: u64,
-    /// Bytes that the transport adds to every 16 KiB or less: a record of TLS, a frame of HTTP/2.
+    /// Bytes that the transport adds to each piece of up to 16 KiB: a record of TLS, a frame of HTTP/2.
     pub framing: u64,
 }
 
@@ -62,10 +62,15 @@ impl Packets {
         bytes.saturating_sub(bytes.div_ceil(FRAMED).saturating_mul(self.framing))
     }
 
-    /// At most so many bytes, but no packet that is not full, unless that is all: such a packet costs as much as a full one.
+    /// At most so many bytes, without a last packet that is not full: it would cost nearly as much as a full one. Where packets are so large
+    /// that this takes more than an eighth, all of the bytes.
     fn within(self, bytes: u64) -> u64 {
         let filled = self.filled(bytes / self.payload);
-        if filled > 0 { filled } else { bytes }
+        if bytes - filled <= bytes / 8 {
+            filled
+        } else {
+            bytes
+        }
     }
 }
 
@@ -110,6 +115,7 @@ pub struct Writer {
     /// Bytes that are not written yet, if it is known how many there are.
     left: Option<u64>,
     least_wait: Nanos,
+    /// The packets that writes fill, where they are known.
     packets: Option<Packets>,
     /// When the transfer that this one continues had paid for its bytes.
     continues: Option<Nanos>,

@@ -22,7 +22,7 @@ use super::request::Request;
 use super::slots::Slot;
 use super::tick;
 use super::transport::NOT_SENT;
-use tidegate_pace::{Hold, Phase, Ready, Writer};
+use tidegate_pace::{Hold, Packets, Phase, Ready, Writer};
 
 /// Bytes that are read and written at once; no block is larger.
 const BLOCK: usize = disk::BLOCK;
@@ -287,7 +287,7 @@ impl Video {
     fn due(&mut self, cx: &mut Context<'_>, connection: &Connection, number: u64) -> Poll<Due> {
         if !self.throttled && self.writer.phase() == Phase::Throttling {
             self.throttled = true;
-            self.writer.fill(connection.packets(self.is_stream));
+            self.fill(connection.packets(self.is_stream));
             connection.throttle(number, &self.writer);
         }
         if self.waits {
@@ -315,6 +315,12 @@ impl Video {
         }
     }
 
+    fn fill(&mut self, packets: Option<Packets>) {
+        if let Some(packets) = packets {
+            self.writer.fill(packets);
+        }
+    }
+
     /// Counts bytes that are handed on.
     fn take(&mut self, connection: &Connection, due: Due, length: usize) {
         self.left -= length as u64;
@@ -322,8 +328,7 @@ impl Video {
         let wrote = tidegate_limiter::Bytes::new(length as u64);
         self.writer.wrote(wrote, due.now);
         if self.throttled {
-            let packets = connection.sent_throttled(length, self.is_stream);
-            packets.inspect(|packets| self.writer.fill(*packets));
+            self.fill(connection.sent_throttled(length, self.is_stream));
         }
     }
 
@@ -452,16 +457,17 @@ impl Video {
         self.waiting.as_mut().poll(cx)
     }
 
-    /// Begins to read from the disk, as much as makes the way to another thread worthwhile.
+    /// Begins to read from the disk, as much as makes the way to another thread worthwhile. What is read beyond a block is kept until the next one.
     fn read_ahead(&mut self, missing: usize) {
         let left = self.unread.end - self.unread.start;
-        let block = match self.is_stream {
+        let least = match self.is_stream {
             true => STREAM_BLOCK,
+            false if missing > BLOCK / 2 => missing,
             false => BLOCK,
         };
         let count = missing
-            .max(block)
-            .min(usize::try_from(left).unwrap_or(block));
+            .max(least)
+            .min(usize::try_from(left).unwrap_or(BLOCK));
         self.reading = Some(disk::read(Arc::clone(&self.file), self.unread.start, count));
     }
 }

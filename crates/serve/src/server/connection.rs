@@ -217,10 +217,10 @@ impl Connection {
         self.transport.room()
     }
 
-    /// The packets that bodies leave in now. `is_stream`: they go into a stream of HTTP/2 or HTTP/3.
-    pub fn packets(&self, is_stream: bool) -> Packets {
+    /// The packets that bodies leave in now, if they are known. `is_stream`: bodies go into a stream of HTTP/2 or HTTP/3.
+    pub fn packets(&self, is_stream: bool) -> Option<Packets> {
         let now = self.transport.snapshot();
-        self.transport.packets(&now, is_stream)
+        self.transport.packets(&now, self.group().way, is_stream)
     }
 
     /// Asks the kernel whether the client took something meanwhile, because the socket becomes writable only when much has
@@ -457,7 +457,8 @@ impl Connection {
             changing.rate.note(now, snapshot.acknowledged);
             self.apply(&mut changing.rate);
         }
-        Some(self.transport.packets(&snapshot, is_stream))
+        self.transport
+            .packets(&snapshot, self.group().way, is_stream)
     }
 
     /// A response was sent, or given up.

@@ -17,7 +17,7 @@ pub(super) struct Snapshot {
     pub srtt_us: u32,
     /// The recent minimum of the round-trip time, in microseconds.
     pub min_rtt_us: u32,
-    /// Bytes of a body in a full packet.
+    /// Bytes in a full packet: with TCP also those of TLS and HTTP/2.
     pub segment: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,

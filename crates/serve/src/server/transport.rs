@@ -48,19 +48,24 @@ impl Transport {
         }
     }
 
-    /// The packets that bodies leave in, by figures of now. `is_stream`: within frames of HTTP/2 or HTTP/3.
-    pub fn packets(&self, now: &Snapshot, is_stream: bool) -> Packets {
+    /// The packets that bodies leave in, by figures of now. `is_stream`: within frames of HTTP/2 or HTTP/3. Of QUIC's packets it is known only
+    /// what they have room for at least, which bounds Trickle's bursts, but fills no blocks.
+    pub fn packets(&self, now: &Snapshot, way: Way, is_stream: bool) -> Option<Packets> {
         let framing = match self {
-            Self::Tcp { is_secure, .. } => {
-                let tls = if *is_secure { TLS_RECORD } else { 0 };
-                tls + if is_stream { FRAME } else { 0 }
-            }
+            Self::Tcp { is_secure, .. } => match (is_secure, is_stream) {
+                // A full frame and its head are two records.
+                (true, true) => FRAME + 2 * TLS_RECORD,
+                (true, false) => TLS_RECORD,
+                (false, true) => FRAME,
+                (false, false) => 0,
+            },
+            Self::Quic(_) if matches!(way, Way::Application { .. }) => return None,
             Self::Quic(_) => 0,
         };
-        Packets {
+        Some(Packets {
             payload: now.segment.into(),
             framing,
-        }
+        })
     }
 
     /// What bounds the rate, for the writer.

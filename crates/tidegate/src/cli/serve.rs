@@ -19,7 +19,7 @@ Examples:
   tidegate serve videos/ --listen 0.0.0.0:443 --cert chain.pem --key key.pem
   tidegate serve videos/ --listen '[::]:443' --listen 'http://[::]:80' --redirect --cert chain.pem --key key.pem
   tidegate serve videos/ --listen '[::]:443' --http3 --cert chain.pem --key key.pem
-  tidegate serve videos/ --way application-64k         blocks of 64 KiB, as many servers pace
+  tidegate serve videos/ --way application-64k         blocks of up to 64 KiB, as many servers pace
   tidegate serve site/ --cors '*' --cache '*.m4s=max-age=31536000,immutable' --cache '*.m3u8=no-cache'
   tidegate serve videos/ --rate 1.5mbit                the rate of files whose headers do not state it
   tidegate serve shows/ --session cookie:viewer        HLS and DASH to viewers whose cookie tells them apart

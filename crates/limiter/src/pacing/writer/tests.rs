@@ -55,7 +55,10 @@ fn what_is_written_at_once_fills_its_packets() {
     // Four records of TLS.
     let in_tls = first(Way::APPLICATION_64K, None, 1448, 29);
     assert_eq!(in_tls, 45 * 1448 - 4 * 29);
-    // A block smaller than a packet stays as it is, and so it does where nothing is known of packets.
+    // A block stays as it is if it is not much larger than a packet, and where nothing is known of packets.
+    assert_eq!(first(Way::APPLICATION_64K, None, 65_483, 0), 65_483);
+    assert_eq!(first(Way::APPLICATION_64K, None, 47_616, 0), 65_536);
+    assert_eq!(first(Way::APPLICATION_16K, None, 8_948, 0), 16_384);
     assert_eq!(first(Way::APPLICATION_16K, None, 65_483, 0), 16_384);
     assert_eq!(first(Way::APPLICATION_64K, None, 0, 0), 65_536);
     assert_eq!(first(Way::APPLICATION_64K, None, u64::MAX, 0), 65_536);
@@ -63,7 +66,20 @@ fn what_is_written_at_once_fills_its_packets() {
     let spaced = Some(Hold::Spaced);
     assert_eq!(first(Way::TRICKLE, Some(Hold::Floor), 1300, 29), 12_971);
     assert_eq!(first(Way::TRICKLE, spaced, 1448, 0), 53 * 1448);
-    assert_eq!(first(Way::TRICKLE, spaced, 65_483, 0), 65_483);
+    assert_eq!(first(Way::TRICKLE, spaced, 65_483, 0), 78_125);
+}
+
+#[test]
+fn a_burst_of_trickle_stays_as_it_was_at_the_beginning() {
+    let mut writer = at_125_percent(Way::TRICKLE, 1_000_000, 0);
+    for payload in [1_300, 1_448, 500] {
+        writer.fill(Packets {
+            payload,
+            framing: 0,
+        });
+        let (at, bytes) = drive(&mut writer.clone(), Some(Hold::Floor), 100 * MS)[0];
+        assert_eq!((at, bytes), (83_200_000, 13_000));
+    }
 }
 
 #[test]
@@ -384,13 +400,15 @@ proptest::proptest! {
         encoding in 10_000u64..20_000_000,
         block in 1_000u64..200_000,
         startup in 0u64..1_000_000,
-        delays in proptest::collection::vec(0u64..500_000_000, 1..100),
+        delays in proptest::collection::vec((0u64..500_000_000, 0u64..70_000), 1..100),
+        framing in 0u64..100,
     ) {
         let mut writer = at_125_percent(Way::Application { block }, encoding, startup);
         let rate = u128::from(encoding) * 125 / 800;
         let (mut now, mut begin, mut written) = (0, None, 0u128);
-        for delay in delays {
+        for (delay, payload) in delays {
             now += delay;
+            writer.fill(Packets { payload, framing });
             // As much as may be written now.
             for _ in 0..10_000 {
                 if begin.is_none() && writer.phase() == Phase::Throttling {
@@ -402,6 +420,7 @@ proptest::proptest! {
                         break;
                     }
                     Ready::Write(bytes) => {
+                        proptest::prop_assert!(bytes > 0 && (begin.is_none() || bytes <= block));
                         writer.wrote(Bytes::new(bytes), now);
                         written += u128::from(bytes);
                     }
