@@ -141,6 +141,14 @@ pub trait Control: Send {
         found.then(|| user.to_owned()).ok_or_else(unknown)
     }
 
+    /// What a subscriber has that it does not have in the file.
+    ///
+    /// # Errors
+    /// If there is no such subscriber, or the gate cannot be read.
+    fn lent(&mut self, name: &str) -> Result<Vec<Match>, ControlError> {
+        Ok(self.subscriber(name)?.matches)
+    }
+
     /// Changes one subscriber until it is reset, or changes in the file.
     ///
     /// # Errors

@@ -19,8 +19,11 @@ const HEADER: usize = 20;
 const USER_NAME: u8 = 1;
 const FRAMED_IP_ADDRESS: u8 = 8;
 const FILTER_ID: u8 = 11;
+const STATE: u8 = 24;
 const VENDOR_SPECIFIC: u8 = 26;
+const PROXY_STATE: u8 = 33;
 const ACCT_STATUS_TYPE: u8 = 40;
+const ACCT_SESSION_ID: u8 = 44;
 const EVENT_TIMESTAMP: u8 = 55;
 const MESSAGE_AUTHENTICATOR: u8 = 80;
 const FRAMED_IPV6_PREFIX: u8 = 97;
@@ -35,8 +38,10 @@ const WISPR_DOWN: u8 = 8;
 /// What a packet asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Accounting-Request of a session that begins or goes on.
+    /// Accounting-Request of a session that begins.
     Begin,
+    /// Accounting-Request of a session that goes on.
+    GoesOn,
     /// Accounting-Request of a session that ends.
     End,
     /// Accounting-Request of anything else, such as a restart of the access server.
@@ -62,6 +67,10 @@ pub struct Request {
     pub rates: (Option<Rate>, Option<Rate>),
     /// When it was made, in seconds since 1970, if it says so.
     pub at: Option<u32>,
+    /// The name of the session, as Acct-Session-Id has it.
+    pub session: Option<Vec<u8>>,
+    /// Attributes that the answer repeats, as they came.
+    repeated: Vec<u8>,
     code: u8,
     identifier: u8,
     authenticator: [u8; 16],
@@ -132,6 +141,8 @@ impl Request {
             plan: None,
             rates: (None, None),
             at: None,
+            session: None,
+            repeated: Vec::new(),
             code,
             identifier,
             authenticator,
@@ -161,30 +172,50 @@ impl Request {
             USER_NAME => self.user = text(),
             FILTER_ID => self.plan = text(),
             FRAMED_IP_ADDRESS => {
-                // The two highest numbers ask the access server to choose.
-                let address = number.filter(|number| *number < u32::MAX - 1);
-                self.gets(address.map(|address| Ipv4Addr::from_bits(address).to_string()));
+                // The two highest numbers ask the access server to choose. 0 is none yet.
+                let address = number.filter(|number| (1..u32::MAX - 1).contains(number));
+                self.gets(
+                    address
+                        .and_then(|address| Ipv4Addr::from_bits(address).to_string().parse().ok()),
+                );
             }
             FRAMED_IPV6_ADDRESS => {
-                let address = <[u8; 16]>::try_from(value).ok();
-                self.gets(address.map(|address| Ipv6Addr::from(address).to_string()));
+                let address = <[u8; 16]>::try_from(value).map(Ipv6Addr::from).ok();
+                let address = address.filter(|address| !address.is_unspecified());
+                self.gets(address.and_then(|address| address.to_string().parse().ok()));
             }
             FRAMED_IPV6_PREFIX | DELEGATED_IPV6_PREFIX => self.gets(prefix(value)),
             ACCT_STATUS_TYPE if self.code == 4 => {
                 self.kind = match number {
-                    Some(1 | 3) => Kind::Begin,
+                    Some(1) => Kind::Begin,
+                    Some(3) => Kind::GoesOn,
                     Some(2) => Kind::End,
                     _ => Kind::Other,
                 };
             }
             EVENT_TIMESTAMP => self.at = number,
+            ACCT_SESSION_ID => self.session = Some(value.to_vec()),
+            // RFC 2866 §2.3 and RFC 5176 §3.1; §3.3.
+            PROXY_STATE => self.repeats(kind, value),
+            STATE if self.code != 4 => self.repeats(kind, value),
             VENDOR_SPECIFIC => self.vendor(value),
             _ => {}
         }
     }
 
-    fn gets(&mut self, prefix: Option<String>) {
-        let prefix = prefix.and_then(|text| text.parse::<Prefix>().ok());
+    fn repeats(&mut self, kind: u8, value: &[u8]) {
+        // It came with its length in an octet.
+        self.repeated.extend([kind, 2 + value.len() as u8]);
+        self.repeated.extend(value);
+    }
+
+    /// Whether it is one of accounting.
+    #[must_use]
+    pub fn is_accounting(&self) -> bool {
+        self.code == 4
+    }
+
+    fn gets(&mut self, prefix: Option<Prefix>) {
         self.matches.extend(prefix.map(Match::Prefix));
     }
 
@@ -216,7 +247,7 @@ impl Request {
             (code, Ok(())) => code + 1,
             (code, Err(_)) => code + 2,
         };
-        let mut attributes = Vec::new();
+        let mut attributes = self.repeated.clone();
         if let Err(why) = done {
             attributes.extend([ERROR_CAUSE, 6]);
             attributes.extend((why as u32).to_be_bytes());
@@ -240,14 +271,18 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((kind, bytes.get(2..usize::from(length))?))
 }
 
-/// A prefix as in RFC 3162 §2.3: a reserved octet, its length, and as many octets as it has at least.
-fn prefix(value: &[u8]) -> Option<String> {
+/// A prefix as in RFC 3162 §2.3: a reserved octet, its length, and as many octets as it has at least. Not one that has all addresses of IPv4 in
+/// it.
+fn prefix(value: &[u8]) -> Option<Prefix> {
     let [_, length, bits @ ..] = value else {
         return None;
     };
     let mut address = [0; 16];
     address.get_mut(..bits.len())?.copy_from_slice(bits);
-    Some(format!("{}/{length}", Ipv6Addr::from(address)))
+    let prefix: Prefix = format!("{}/{length}", Ipv6Addr::from(address))
+        .parse()
+        .ok()?;
+    (!prefix.contains(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().octets())).then_some(prefix)
 }
 
 fn digest(parts: &[&[u8]]) -> [u8; 16] {

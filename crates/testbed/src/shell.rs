@@ -138,14 +138,14 @@ impl Shell {
         self.is_filtered
     }
 
-    /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback address, such as 127.0.0.53: passes
-    /// questions to the gateway on to it. Returns the gateway's address then, for [`run_first`].
+    /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback or link-local address, such as 127.0.0.53:
+    /// passes questions to the gateway on to it. Returns the gateway's address then, for [`run_first`].
     ///
     /// # Errors
     /// If the gateway's port for names cannot be used.
     pub fn answer_names(&mut self) -> Result<Option<IpAddr>, TestbedError> {
         let text = std::fs::read_to_string(names::FILE).unwrap_or_default();
-        let Some(server) = names::loopback(&text) else {
+        let Some(server) = names::unreached(&text) else {
             return Ok(None);
         };
         self.names = Names::new(self.addresses.gateway, server)?;
@@ -323,8 +323,12 @@ fn roomy(name: &str) -> String {
 /// A command of the system's. Users without rights do not have the folders in their PATH where Debian keeps some of these.
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
+    let system = "/usr/local/sbin:/usr/sbin:/sbin";
+    // An empty part of it would be the current folder.
+    match std::env::var("PATH").unwrap_or_default().as_str() {
+        "" => command.env("PATH", format!("{system}:/usr/bin:/bin")),
+        path => command.env("PATH", format!("{path}:{system}")),
+    };
     command
 }
 

@@ -1,6 +1,6 @@
 //! A gate on this machine, without a daemon between.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,6 +149,18 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         all.find(|(_, member)| member.matches().contains(what))
             .map(|(name, _)| name.clone())
             .ok_or_else(|| ControlError::Unknown(format!("no subscriber has {what}")))
+    }
+
+    fn lent(&mut self, name: &str) -> Result<Vec<Match>, ControlError> {
+        let (state, _) = self.fresh()?;
+        let nobody = || ControlError::nobody(name, state.members.keys().map(String::as_str));
+        let member = state.members.get(name).ok_or_else(nobody)?;
+        let declared: HashSet<&Match> = member.declared.matches.iter().collect();
+        let all = member.matches().iter();
+        Ok(all
+            .filter(|what| !declared.contains(what))
+            .copied()
+            .collect())
     }
 
     fn user(&mut self, user: &str) -> Result<String, ControlError> {

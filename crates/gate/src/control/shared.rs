@@ -163,6 +163,14 @@ impl SharedGate {
         inspect(&mut *inner.control, &name)
     }
 
+    /// What a subscriber has that it does not have in the file.
+    ///
+    /// # Errors
+    /// As of [`Control::lent`].
+    pub fn lent(&self, name: &str) -> Result<Vec<Match>, ControlError> {
+        self.lock().control.lent(name)
+    }
+
     /// Takes an address or tag from the subscriber that has it. Returns the subscriber's name.
     ///
     /// # Errors

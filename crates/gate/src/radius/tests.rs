@@ -35,6 +35,12 @@ fn sessions_have_names_and_addresses() {
             &[0, 56, 0x20, 1, 0x0d, 0xb8, 0, 0, 1, 0],
         ),
         (FRAMED_IPV6_PREFIX, &[0, 129, 0x20]),
+        // None yet, and all there are.
+        (FRAMED_IP_ADDRESS, &[0; 4]),
+        (FRAMED_IPV6_ADDRESS, &[0; 16]),
+        (FRAMED_IPV6_PREFIX, &[0, 0]),
+        (DELEGATED_IPV6_PREFIX, &[0, 8]),
+        (ACCT_SESSION_ID, b"4711"),
         (200, b"?"),
     ];
     let request = Request::read(&packet(4, attributes), SECRET).expect("sound");
@@ -47,7 +53,8 @@ fn sessions_have_names_and_addresses() {
         (request.user.as_deref(), &request.matches),
         (Some("alice"), &wanted)
     );
-    for (status, kind) in [(2, Kind::End), (3, Kind::Begin), (7, Kind::Other)] {
+    assert_eq!(request.session.as_deref(), Some(&b"4711"[..]));
+    for (status, kind) in [(2, Kind::End), (3, Kind::GoesOn), (7, Kind::Other)] {
         let packet = packet(4, &[(ACCT_STATUS_TYPE, &[0, 0, 0, status])]);
         assert_eq!(Request::read(&packet, SECRET).expect("sound").kind, kind);
     }
@@ -158,4 +165,22 @@ proptest::proptest! {
         }
         assert!(Request::read(&raw, SECRET).is_err());
     }
+}
+
+#[test]
+fn answers_repeat_what_proxies_need() {
+    let repeated: &[(u8, &[u8])] = &[(PROXY_STATE, b"one"), (STATE, b"S"), (PROXY_STATE, b"two")];
+    let answer = |code, done| {
+        let request = Request::read(&packet(code, repeated), SECRET).expect("sound");
+        let answer = request.answer(done, SECRET).expect("an answer");
+        assert_eq!(usize::from(answer[3]), answer.len());
+        answer[HEADER..].to_vec()
+    };
+    assert_eq!(answer(4, Ok(())), b"\x21\x05one\x21\x05two");
+    assert_eq!(answer(43, Ok(())), b"\x21\x05one\x18\x03S\x21\x05two");
+    let refused = answer(40, Err(Refused::Nobody));
+    assert_eq!(
+        refused,
+        b"\x21\x05one\x18\x03S\x21\x05two\x65\x06\0\0\x01\xf7"
+    );
 }

@@ -1,5 +1,5 @@
-//! Names in a shell. A server at a loopback address, such as 127.0.0.53, is not reached from there. So questions to the shell's
-//! gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the elements.
+//! Names in a shell. A server at a loopback address, such as 127.0.0.53, or at a link-local one, such as 169.254.169.254, is not reached from
+//! there. So questions to the shell's gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the elements.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::pipe;
+use nix::unistd::pipe2;
 
+use super::outside::travels;
 use crate::TestbedError;
 
 /// Where programs find their servers.
@@ -36,20 +39,20 @@ fn server(line: &str) -> Option<&str> {
     (words.next() == Some("nameserver")).then(|| words.next())?
 }
 
-/// The first server of a file that is at a loopback address.
-pub(super) fn loopback(text: &str) -> Option<IpAddr> {
-    servers(text).find(IpAddr::is_loopback)
+/// The first server of a file that is not reached from a shell.
+pub(super) fn unreached(text: &str) -> Option<IpAddr> {
+    servers(text).find(|server| !travels(*server))
 }
 
-/// The file with another address for servers at loopback addresses; `None` if it has none.
+/// The file with another address for servers that are not reached; `None` if it has none.
 pub(super) fn rewritten(text: &str, address: IpAddr) -> Option<String> {
-    loopback(text)?;
-    let is_loopback = |line| {
+    unreached(text)?;
+    let is_unreached = |line| {
         server(line)
             .and_then(|text| text.parse().ok())
-            .is_some_and(|ip: IpAddr| ip.is_loopback())
+            .is_some_and(|server| !travels(server))
     };
-    let lines = text.lines().map(|line| match is_loopback(line) {
+    let lines = text.lines().map(|line| match is_unreached(line) {
         true => format!("nameserver {address}\n"),
         false => format!("{line}\n"),
     });
@@ -81,7 +84,8 @@ impl Names {
         };
         udp.set_nonblocking(true)?;
         tcp.set_nonblocking(true)?;
-        let (stopped, stop) = pipe()?;
+        // Programs in the shell must not inherit them.
+        let (stopped, stop) = pipe2(OFlag::O_CLOEXEC)?;
         let mut desk = Desk {
             udp,
             tcp,
@@ -141,7 +145,10 @@ impl Desk {
                 .map(|question| wait(question.socket.as_fd())),
         );
         // Questions without an answer are forgotten at the next turn.
-        poll(&mut all, PollTimeout::NONE)?;
+        match poll(&mut all, PollTimeout::NONE) {
+            Err(Errno::EINTR) => return Ok(()),
+            done => done?,
+        };
         let ready: Vec<bool> = all.iter().map(|one| one.any().unwrap_or(true)).collect();
         drop(all);
         if ready[0] {
@@ -236,10 +243,12 @@ mod tests {
         "# systemd-resolved\nnameserver 127.0.0.53\noptions edns0 trust-ad\nsearch example.org\n";
 
     #[test]
-    fn servers_at_loopback_addresses_are_replaced() {
+    fn servers_that_are_not_reached_are_replaced() {
         let gateway = "100.64.0.1".parse().unwrap();
         let wanted = STUB.replace("127.0.0.53", "100.64.0.1");
         assert_eq!(rewritten(STUB, gateway), Some(wanted));
+        let cloud = rewritten("nameserver 169.254.169.254\n", gateway);
+        assert_eq!(cloud.as_deref(), Some("nameserver 100.64.0.1\n"));
         let both = "nameserver ::1\nnameserver\t192.0.2.53 # office\n";
         let wanted = "nameserver 100.64.0.1\nnameserver\t192.0.2.53 # office\n";
         assert_eq!(rewritten(both, gateway).as_deref(), Some(wanted));

@@ -171,7 +171,7 @@ pub(super) fn ends(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
 }
 
 /// Whether packets to this address go beyond the network of their sender, and to one receiver.
-fn travels(to: IpAddr) -> bool {
+pub(super) fn travels(to: IpAddr) -> bool {
     let alone = to.is_multicast() || to.is_unspecified() || to.is_loopback();
     !alone
         && match to {

@@ -111,7 +111,7 @@ impl UserNamespaces {
     /// The address at which names are looked up, if `/etc/resolv.conf` names a server that is not reached.
     pub fn names(&self) -> Option<IpAddr> {
         let text = fs::read_to_string(names::FILE).unwrap_or_default();
-        names::loopback(&text)
+        names::unreached(&text)
             .and(self.machine())
             .map(|_| NAMES.into())
     }

@@ -390,23 +390,24 @@ async fn set(
     let adjustment = adjustment(patch).map_err(ControlError::Invalid)?;
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let quota = adjustment.setting.keys.get("quota");
-    if quota.is_some_and(|quota| !quota.is_null() && quota != "none") {
+    if reset_usage || quota.is_some_and(|quota| !quota.is_null() && quota != "none") {
         api.keeper.check_counts()?;
     }
     let done = detail(api, move |api| {
-        if reset_usage {
-            api.keeper.reset(&api.gate, &api.events, &name)?;
-            tracing::info!(subscriber = name, by, "usage reset");
-            api.events
-                .add(&by, "reset usage", json!({ "subscriber": name }));
-            if adjustment == Adjustment::default() {
-                return api.gate.subscriber(&name);
+        // What cannot be done is refused before a volume is gone.
+        if !reset_usage || adjustment != Adjustment::default() {
+            let done = api.gate.set(&name, &adjustment)?;
+            logs::set(&name, &adjustment, &by);
+            api.events.set(&by, &name, &adjustment);
+            if !reset_usage {
+                return Ok(done);
             }
         }
-        let done = api.gate.set(&name, &adjustment)?;
-        logs::set(&name, &adjustment, &by);
-        api.events.set(&by, &name, &adjustment);
-        Ok(done)
+        api.keeper.reset(&api.gate, &api.events, &name)?;
+        tracing::info!(subscriber = name, by, "usage reset");
+        api.events
+            .add(&by, "reset usage", json!({ "subscriber": name }));
+        api.gate.subscriber(&name)
     });
     done.await
 }

@@ -19,16 +19,26 @@ use super::api::Api;
 use super::api::access::private;
 use super::logs;
 
+mod sessions;
 #[cfg(test)]
 mod tests;
+
+use sessions::Sessions;
 
 /// How old a change may be, and how far ahead a clock, RFC 5176 §6.3.
 const FRESH: Duration = Duration::from_secs(300);
 
 /// The sockets, and who may use them.
 pub struct Server {
-    sockets: Vec<UdpSocket>,
+    sockets: Vec<(UdpSocket, Role)>,
     peers: Peers,
+}
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Accounting,
+    Change,
 }
 
 /// Who may ask.
@@ -69,13 +79,15 @@ impl Server {
     /// # Errors
     /// If an address is in use, or the secret cannot be read.
     pub fn open(config: &Radius) -> anyhow::Result<Self> {
-        let open = |at: &SocketAddr| {
+        let open = |(at, role): (&SocketAddr, Role)| {
             let socket = UdpSocket::bind(at).with_context(|| format!("cannot listen on {at}"))?;
             socket.set_nonblocking(true)?;
             tracing::info!(%at, "listening for RADIUS");
-            anyhow::Ok(socket)
+            anyhow::Ok((socket, role))
         };
-        let addresses = config.accounting.iter().chain(&config.change);
+        let accounting = config.accounting.iter().map(|at| (at, Role::Accounting));
+        let changes = config.change.iter().map(|at| (at, Role::Change));
+        let addresses = accounting.chain(changes);
         Ok(Self {
             sockets: addresses.map(open).collect::<Result<_, _>>()?,
             peers: Peers {
@@ -87,12 +99,14 @@ impl Server {
 
     /// Answers until `end` changes, on a task for each socket.
     pub fn serve(self, api: &Api, end: &watch::Receiver<bool>, tasks: &mut Tasks) {
-        for socket in self.sockets {
+        let sessions = Sessions::default();
+        for (socket, role) in self.sockets {
+            let sessions = sessions.clone();
             let (peers, api, mut end) = (self.peers.clone(), api.clone(), end.clone());
             tasks.spawn(async move {
                 let socket = tokio::net::UdpSocket::from_std(socket)?;
                 tokio::select! {
-                    () = answer_all(&socket, &peers, &api) => {}
+                    () = answer_all(&socket, role, &peers, &sessions, &api) => {}
                     _ = end.wait_for(|&end| end) => {}
                 }
                 Ok(())
@@ -105,7 +119,13 @@ impl Server {
 type Tasks = tokio::task::JoinSet<std::io::Result<()>>;
 
 /// Answers one packet after the other: each change is on the disk before its answer.
-async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
+async fn answer_all(
+    socket: &tokio::net::UdpSocket,
+    role: Role,
+    peers: &Peers,
+    sessions: &Sessions,
+    api: &Api,
+) {
     let mut packet = vec![0; MOST];
     let mut ignored = IgnoredPackets::default();
     loop {
@@ -128,7 +148,7 @@ async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
                 continue;
             }
         };
-        let request = match read(&packet[..length], from.ip(), peers) {
+        let request = match read(&packet[..length], from.ip(), role, peers) {
             Ok(request) => request,
             Err(why) => {
                 ignored.add(from, why);
@@ -137,8 +157,9 @@ async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
             }
         };
         let (api, by) = (api.clone(), format!("RADIUS {}", from.ip()));
+        let sessions = sessions.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let done = act(&api, &request, &by);
+            let done = act(&api, &sessions, &request, &by);
             (request, done)
         });
         let Ok((request, done)) = done.await else {
@@ -154,11 +175,18 @@ async fn answer_all(socket: &tokio::net::UdpSocket, peers: &Peers, api: &Api) {
 }
 
 /// A request that may be carried out, or why its packet is ignored.
-fn read(packet: &[u8], from: IpAddr, peers: &Peers) -> Result<Request, String> {
+fn read(packet: &[u8], from: IpAddr, role: Role, peers: &Peers) -> Result<Request, String> {
     if !peers.have(from) {
         return Err("its sender is not among `clients`".to_owned());
     }
     let request = Request::read(packet, &peers.secret).map_err(|why| why.to_string())?;
+    match (role, request.is_accounting()) {
+        (Role::Accounting, false) => {
+            return Err("it asks for a change at an address of `accounting`".to_owned());
+        }
+        (Role::Change, true) => return Err("it is accounting at an address of `change`".to_owned()),
+        _ => {}
+    }
     if !is_fresh(&request) {
         return Err("it is more than 5 minutes old, or a clock is wrong".to_owned());
     }
@@ -239,7 +267,7 @@ fn is_fresh(request: &Request) -> bool {
 }
 
 /// Does what a request asks for.
-fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
+fn act(api: &Api, sessions: &Sessions, request: &Request, by: &str) -> Result<(), Refused> {
     let found = match (&request.user, request.matches.first()) {
         (Some(user), _) => api.gate.user(user),
         (None, Some(what)) => api.gate.holder(what),
@@ -252,7 +280,7 @@ fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
             // Accounting was received: to send it again would not help.
             return match request.kind {
                 Kind::Other => Ok(()),
-                Kind::Begin | Kind::End => {
+                Kind::Begin | Kind::GoesOn | Kind::End => {
                     tracing::warn!(by, user, "accounting of a session of no subscriber");
                     Ok(())
                 }
@@ -266,44 +294,45 @@ fn act(api: &Api, request: &Request, by: &str) -> Result<(), Refused> {
         }
     };
     let name = subscriber.name.to_string();
-    let held = |what: &&Match| subscriber.matches.contains(what);
-    let sessions = request.matches.iter();
-    let (moves, setting): (Vec<MatchChange>, Setting) = match request.kind {
-        Kind::Begin => {
-            let new = sessions.filter(|what| !held(what));
-            (
-                new.map(|what| MatchChange::Assign(*what)).collect(),
-                Setting::default(),
-            )
+    let held = |what: &Match| subscriber.matches.contains(what);
+    let release = |old: Vec<Match>| old.into_iter().map(MatchChange::Release).collect();
+    let current = || sessions.current(request.kind, request.session.as_deref(), &request.matches);
+    let mut setting = Setting::default();
+    let moves: Vec<MatchChange> = match request.kind {
+        Kind::Begin | Kind::GoesOn => {
+            let new = current().into_iter();
+            let new = new.filter(|what| !held(what));
+            new.map(MatchChange::Assign).collect()
         }
         // Another subscriber may have the address by now.
         Kind::End => {
-            let old = sessions.filter(held);
-            (
-                old.map(|what| MatchChange::Release(*what)).collect(),
-                Setting::default(),
-            )
+            let mut old = current();
+            old.retain(held);
+            release(old)
         }
         Kind::Other => return Ok(()),
-        Kind::Disconnect if request.matches.is_empty() => {
-            (vec![MatchChange::AsDeclared], Setting::default())
-        }
+        Kind::Disconnect if request.matches.is_empty() => match api.gate.lent(&name) {
+            Ok(lent) => release(lent),
+            Err(error) => {
+                tracing::error!(by, %error, "a request of RADIUS failed");
+                return Err(Refused::Failed);
+            }
+        },
         Kind::Disconnect => {
-            let old = sessions.filter(held);
-            (
-                old.map(|what| MatchChange::Release(*what)).collect(),
-                Setting::default(),
-            )
+            let mut old = request.matches.clone();
+            old.retain(held);
+            release(old)
         }
-        Kind::Change => (
-            Vec::new(),
-            Setting {
-                plan: request.plan.clone(),
-                down: request.rates.0,
-                up: request.rates.1,
-                ..Setting::default()
-            },
-        ),
+        Kind::Change => {
+            // It speaks of a session that is not this user's any more (RFC 5176 §3).
+            let others = request.matches.iter().filter(|what| !held(what));
+            if others.clone().any(|what| api.gate.holder(what).is_ok()) {
+                return Err(Refused::Nobody);
+            }
+            setting.plan = request.plan.clone();
+            (setting.down, setting.up) = request.rates;
+            Vec::new()
+        }
     };
     let adjustment = Adjustment {
         // A new plan comes without the rates that were set for the former one. Who is suspended or not, where its packets

@@ -47,7 +47,7 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     let (program, arguments) = program(&options.command);
     if let Some(parent) = options.inside {
         let code = run_first(parent, options.names, Command::new(program).args(arguments));
-        return Ok(code? as u8);
+        return Ok(code.map_err(rights)? as u8);
     }
     let mut path = match &options.elements[..] {
         [file] if file.ends_with(".toml") => {

@@ -67,6 +67,27 @@ fn an_access_server_by_radius() {
         0
     );
 
+    // Its end is not that of an earlier session, whose packet comes late.
+    let late = session.replace("Acct-Session-Id = 1", "Acct-Session-Id = 0");
+    assert_eq!(acct(&format!("Acct-Status-Type = Stop, {late}")).0, 0);
+    assert_eq!(of("cem")["matches"].as_array().map(Vec::len), Some(2));
+    // A change is none of accounting's business, and what proxies note comes back.
+    let (_, said) = ask(
+        1813,
+        "coa",
+        "testing123",
+        "User-Name = cem, Filter-Id = gold",
+    );
+    assert!(said.contains("No reply"), "{said}");
+    let change = "User-Name = cem, Filter-Id = gold, Proxy-State = 0x6f6e65";
+    let (code, said) = coa("coa", change);
+    assert!(code == 0 && said.matches("0x6f6e65").count() == 2, "{said}");
+    let (_, said) = coa(
+        "coa",
+        "User-Name = dot, Framed-IP-Address = 192.0.2.1, Filter-Id = gold",
+    );
+    assert!(said.contains("Session-Context-Not-Found"), "{said}");
+
     // Who has another name there.
     for (user, subscriber, address) in [
         ("pppoe-one", "circuit-1", "192.0.2.77"),
@@ -138,6 +159,13 @@ fn an_access_server_by_radius() {
     let (code, said) = coa("disconnect", "User-Name = cem");
     assert!(code == 0 && said.contains("Disconnect-ACK"), "{said}");
     assert_eq!(of("cem")["matches"], serde_json::json!([]));
+    // alice has hers in the file. Another subscriber has it now, and keeps it.
+    acct(&format!("Acct-Status-Type = Start, {session}"));
+    for user in ["alice", "dot"] {
+        let (_, said) = coa("disconnect", &format!("User-Name = {user}"));
+        assert!(said.contains("Session-Context-Not-Found"), "{user}: {said}");
+    }
+    assert_eq!(of("cem")["matches"].as_array().map(Vec::len), Some(2));
 
     // However many packets are ignored, they are a line a second.
     let began = Instant::now();

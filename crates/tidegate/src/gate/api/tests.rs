@@ -2,6 +2,7 @@ mod absent;
 mod addresses;
 mod flows;
 mod tls;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -28,10 +29,14 @@ struct Running {
 
 impl Running {
     fn new(fake: Fake, access: Access) -> Self {
+        Self::new_with(fake, access, Keeper::open(None).expect("no file"))
+    }
+
+    fn new_with(fake: Fake, access: Access, keeper: Keeper) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let address = tidegate_gate::config::Listen::Unix(folder.path().join("s"));
         let socket = listen::open(&address, None, None).expect("open");
-        let mut running = Self::on(socket, fake, access, Vec::new());
+        let mut running = Self::on_with(socket, fake, access, Vec::new(), keeper);
         running.folder = folder;
         running
     }
@@ -41,6 +46,17 @@ impl Running {
         fake: Fake,
         access: Access,
         certificates: Vec<Certificate>,
+    ) -> Self {
+        let keeper = Keeper::open(None).expect("no file");
+        Self::on_with(socket, fake, access, certificates, keeper)
+    }
+
+    fn on_with(
+        socket: listen::Socket,
+        fake: Fake,
+        access: Access,
+        certificates: Vec<Certificate>,
+        keeper: Keeper,
     ) -> Self {
         let (folder, files) = (tempfile::tempdir(), tempfile::tempdir());
         let (folder, files) = (folder.expect("a folder"), files.expect("a folder"));
@@ -53,7 +69,7 @@ impl Running {
         let api = Api {
             gate,
             bounds,
-            keeper: Arc::new(Keeper::open(None).expect("no file")),
+            keeper: Arc::new(keeper),
             events: Arc::new(Events::new(Some(&files.path().join("events")))),
             certificates: certificates.into(),
             pair: None,
