@@ -42,6 +42,7 @@ mod first;
 mod guard;
 mod names;
 mod outside;
+mod reach;
 mod refusal;
 mod rows;
 mod terminal;

@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::pipe2;
 
-use super::outside::travels;
+use super::reach::travels;
 use crate::TestbedError;
 
 /// Where programs find their servers.
