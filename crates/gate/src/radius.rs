@@ -172,17 +172,13 @@ impl Request {
             USER_NAME => self.user = text(),
             FILTER_ID => self.plan = text(),
             FRAMED_IP_ADDRESS => {
-                // The two highest numbers ask the access server to choose. 0 is none yet.
-                let address = number.filter(|number| (1..u32::MAX - 1).contains(number));
-                self.gets(
-                    address
-                        .and_then(|address| Ipv4Addr::from_bits(address).to_string().parse().ok()),
-                );
+                // The two highest numbers ask the access server to choose.
+                let address = number.filter(|number| *number < u32::MAX - 1);
+                self.gets(address.map(|address| Ipv4Addr::from_bits(address).to_string()));
             }
             FRAMED_IPV6_ADDRESS => {
-                let address = <[u8; 16]>::try_from(value).map(Ipv6Addr::from).ok();
-                let address = address.filter(|address| !address.is_unspecified());
-                self.gets(address.and_then(|address| address.to_string().parse().ok()));
+                let address = <[u8; 16]>::try_from(value).ok();
+                self.gets(address.map(|address| Ipv6Addr::from(address).to_string()));
             }
             FRAMED_IPV6_PREFIX | DELEGATED_IPV6_PREFIX => self.gets(prefix(value)),
             ACCT_STATUS_TYPE if self.code == 4 => {
@@ -215,7 +211,15 @@ impl Request {
         self.code == 4
     }
 
-    fn gets(&mut self, prefix: Option<Prefix>) {
+    fn gets(&mut self, prefix: Option<String>) {
+        let prefix = prefix.and_then(|text| text.parse::<Prefix>().ok());
+        // 0.0.0.0 and `::` stand for no address yet, and prefixes with them in it for everybody's.
+        let nobodys = [
+            Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(),
+            Ipv6Addr::UNSPECIFIED,
+        ];
+        let has = |prefix: &Prefix| nobodys.iter().any(|at| prefix.contains(at.octets()));
+        let prefix = prefix.filter(|prefix| !has(prefix));
         self.matches.extend(prefix.map(Match::Prefix));
     }
 
@@ -271,18 +275,14 @@ fn attribute(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((kind, bytes.get(2..usize::from(length))?))
 }
 
-/// A prefix as in RFC 3162 §2.3: a reserved octet, its length, and as many octets as it has at least. Not one that has all addresses of IPv4 in
-/// it.
-fn prefix(value: &[u8]) -> Option<Prefix> {
+/// A prefix as in RFC 3162 §2.3: a reserved octet, its length, and as many octets as it has at least.
+fn prefix(value: &[u8]) -> Option<String> {
     let [_, length, bits @ ..] = value else {
         return None;
     };
     let mut address = [0; 16];
     address.get_mut(..bits.len())?.copy_from_slice(bits);
-    let prefix: Prefix = format!("{}/{length}", Ipv6Addr::from(address))
-        .parse()
-        .ok()?;
-    (!prefix.contains(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().octets())).then_some(prefix)
+    Some(format!("{}/{length}", Ipv6Addr::from(address)))
 }
 
 fn digest(parts: &[&[u8]]) -> [u8; 16] {

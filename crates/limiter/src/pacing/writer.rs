@@ -56,14 +56,13 @@ pub struct Packets {
 
 impl Packets {
     /// The bytes that fill this many packets.
-    #[must_use]
-    pub fn filled(self, packets: u64) -> u64 {
+    fn filled(self, packets: u64) -> u64 {
         let bytes = packets.saturating_mul(self.payload);
         bytes.saturating_sub(bytes.div_ceil(FRAMED).saturating_mul(self.framing))
     }
 
-    /// At most so many bytes, without a last packet that is not full: it would cost nearly as much as a full one. Where packets are so large
-    /// that this takes more than an eighth, all of the bytes.
+    /// The most bytes, up to this number, that leave in full packets only. A last packet that is not full costs nearly as much as a full one. If
+    /// packets are so large that this would leave out more than an eighth, it is the number itself.
     fn within(self, bytes: u64) -> u64 {
         let filled = self.filled(bytes / self.payload);
         if bytes - filled <= bytes / 8 {
@@ -193,7 +192,7 @@ impl Writer {
         self.packets = Some(packets);
     }
 
-    /// At most so many bytes, in full packets as far as they are known.
+    /// [`Packets::within`], or this number if the size of packets is not known.
     fn filled(&self, bytes: u64) -> u64 {
         self.packets.map_or(bytes, |packets| packets.within(bytes))
     }

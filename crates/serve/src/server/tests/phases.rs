@@ -76,13 +76,13 @@ pub(in crate::server) async fn stage(way: Way, start_up: u64) -> Stage {
 }
 
 impl Stage {
-    /// The bytes of a body in so many full packets, in records of TLS.
+    /// The bytes of a body that fill this number of packets, in records of TLS.
     fn filled(&self, packets: usize) -> usize {
         let bytes = packets * tcp_info(&self.socket).unwrap().mss as usize;
         bytes - bytes.div_ceil(16 << 10) * 29
     }
 
-    /// The same in as many as fit into a block, about: 45 where a packet has 1448 bytes.
+    /// The bytes of a body that fill the packets of a block: 45 if it has 64 KiB, and a packet 1448 bytes.
     fn block(&self, bytes: usize) -> usize {
         self.filled(bytes / tcp_info(&self.socket).unwrap().mss as usize)
     }
