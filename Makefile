@@ -121,6 +121,8 @@ bench:
 	$(CARGO) build --release --locked --package tidegate
 	$(CARGO) run --release --locked --package tidegate-bench -- server
 	@if [ "$$(id -u)" -eq 0 ]; then \
+		echo "== counting what Trickle and nginx retransmit (four minutes)"; \
+		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --viewers --alone; \
 		echo "== measuring the gate's programs in the kernel"; \
 		$(CARGO) run --release --locked --package tidegate-gate --example bench; \
 		echo "== measuring the sampler beside tcpdump, on a veth"; \
@@ -128,7 +130,7 @@ bench:
 		echo "== measuring the clamp in the kernel, on ten thousand sockets"; \
 		$(CARGO) test --release --locked --package tidegate-pace --test kernel -- --ignored --nocapture ten_thousand; \
 	else \
-		echo "== the gate's programs, the sampler and the clamp in the kernel: SKIPPED, it needs root"; \
+		echo "== retransmissions, the gate's programs, the sampler and the clamp in the kernel: SKIPPED, it needs root"; \
 	fi
 
 study:
@@ -178,10 +180,11 @@ study:
 	@echo '== video throttled by blocks and by Trickle, as in the tables and figures of its paper'
 	$(CARGO) run --release --locked --package tidegate-studies --bin trickle-lab -- --check
 	@if [ "$$(id -u)" = 0 ]; then \
-		echo '== the same with the kernel'"'"'s TCP, in real time (five minutes)'; \
+		echo '== the same with the kernel'"'"'s TCP, in real time (nine minutes)'; \
 		packaging/setup bench && \
 		$(CARGO) build --release --locked --package tidegate && \
-		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --check; \
+		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --check && \
+		$(CARGO) run --release --locked --package tidegate-studies --bin trickle-kernel -- --viewers --alone --check; \
 	else \
 		echo '== video over the kernel'"'"'s TCP: SKIPPED, it needs root'; \
 	fi

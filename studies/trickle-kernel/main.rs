@@ -19,7 +19,7 @@ use viewers::{BANDWIDTHS, GROUPS, Quality, Viewer};
 /// Options.
 #[derive(Parser)]
 struct Args {
-    /// Fail if Trickle does not do better than blocks of either size
+    /// Fail if Trickle does not do better than blocks of either size; with --alone, if it retransmits more than a tenth of what nginx does
     #[arg(long)]
     check: bool,
     /// Write tables and pictures into the study's folder
@@ -34,6 +34,9 @@ struct Args {
     /// Windows that were not used are forgotten (tcp_slow_start_after_idle, Linux's default)
     #[arg(long)]
     forget: bool,
+    /// No web pages on the lines of the viewers, so that all losses are the servers' own
+    #[arg(long, requires = "viewers", conflicts_with = "update")]
+    alone: bool,
     /// Only viewers at these bandwidths, rows of the table counted from 0; for a closer look
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with_all = ["check", "update"])]
     classes: Vec<usize>,
@@ -58,13 +61,17 @@ fn run(args: &Args) -> Result<()> {
     let mut pictures = Vec::new();
     let mut better = Ok(());
     if !args.policer {
-        let (all, quality) = viewers::run(args.forget, &args.classes)?;
+        let (all, quality) = viewers::run(args.forget, args.alone, &args.classes)?;
         write_quality(&mut table, "viewers", &quality)?;
         by_bandwidth(&mut table, &all)?;
         together(&mut table, &all)?;
         bursts(&mut table, &all)?;
         pictures = draw(&all)?;
-        better = check(&all);
+        better = if args.alone {
+            check_alone(&all)
+        } else {
+            check(&all)
+        };
     }
     if !args.viewers {
         let quality = policer::run(&mut table)?;
@@ -241,6 +248,12 @@ fn sizes(all: &[Viewer], group: usize) -> Vec<u32> {
 }
 
 fn bursts(table: &mut String, all: &[Viewer]) -> Result<()> {
+    let [trickle, nginx] = [2, 4].map(|group| over(all, group, retransmitted));
+    writeln!(
+        table,
+        "Trickle retransmits {:.3} times what nginx does",
+        trickle / nginx
+    )?;
     writeln!(
         table,
         "\nbursts of 4 packets and more at most 1 ms apart\n{:14} median    90th    most   up to 10 packets  40 and more",
@@ -298,6 +311,16 @@ fn draw(all: &[Viewer]) -> Result<Vec<(&'static str, String)>> {
         ("figure2.svg", bursts.svg()?),
         ("figure3.svg", srtts.svg()?),
     ])
+}
+
+/// Whether Trickle sends at most a tenth of nginx's packets again.
+fn check_alone(all: &[Viewer]) -> Result<()> {
+    let [trickle, nginx] = [2, 4].map(|group| over(all, group, retransmitted));
+    anyhow::ensure!(
+        trickle <= 0.1 * nginx,
+        "retransmission rate, %: Trickle {trickle:.3}, nginx {nginx:.3}"
+    );
+    Ok(())
 }
 
 /// Whether Trickle sends less again and waits less in queues than blocks of both sizes in the totals,

@@ -119,11 +119,12 @@ fn seats(only: &[usize]) -> Vec<Seat> {
         .collect()
 }
 
-/// Plays all, or those at some bandwidths, with `tcp_slow_start_after_idle` as given.
+/// Plays all, or those at some bandwidths, with `tcp_slow_start_after_idle` as given. `alone`: no web pages
+/// use the lines of the viewers.
 ///
 /// # Errors
 /// If rights or kernel features are missing.
-pub fn run(forget: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
+pub fn run(forget: bool, alone: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
     let folder = tempfile::tempdir()?;
     let (server, client) = (Namespace::new()?, Namespace::new()?);
     let forget = if forget { "1" } else { "0" };
@@ -140,7 +141,7 @@ pub fn run(forget: bool, only: &[usize]) -> Result<(Vec<Viewer>, Quality)> {
     let over = AtomicBool::new(false);
     let viewings = thread::scope(|scope| {
         let (server, client, over) = (&server, &client, &over);
-        for number in 0..seats.len() {
+        for number in (0..seats.len()).filter(|_| !alone) {
             scope.spawn(move || web(server, client, number, over));
         }
         let viewings = play(client, &seats);
