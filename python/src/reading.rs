@@ -14,7 +14,7 @@ use tidegate_table::Row;
 use tidegate_trace::annotate::{Metrics, Transfer, TransferSummary};
 use tidegate_trace::detect::{Basis, Entry, Extent, Judgement};
 use tidegate_trace::flow::{FlowSummary, Settings};
-use tidegate_trace::read::Nanos;
+use tidegate_trace::read::{Nanos, Sampled};
 use tidegate_trace::rows::{ClientRow, ClientRows, FlowRow, FlowRows, PacketRow, SegmentRow};
 use tidegate_trace::{Options, Sink, analyse_pieces};
 
@@ -366,11 +366,17 @@ impl Sink for Gather<'_> {
         self.start = at;
     }
 
-    fn sampled(&mut self, from: Nanos, share: Option<f64>) {
-        if let Kept::Placed(_, finder) = &mut self.kept
-            && finder.places.sampled.is_none()
-        {
-            finder.shares.change(from, share.unwrap_or(1.0));
+    fn sampled(&mut self, from: Nanos, said: Option<&Sampled>) {
+        let Kept::Placed(_, finder) = &mut self.kept else {
+            return;
+        };
+        if said.is_some_and(|said| said.pseudonyms) {
+            // Pseudonyms have no networks.
+            finder.places.networks = Arc::default();
+        }
+        if finder.places.sampled.is_none() {
+            let share = said.map_or(1.0, |said| said.share);
+            finder.shares.change(from, share);
         }
     }
 

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate_dataset::Networks;
 use tidegate_trace::detect;
+use tidegate_trace::read::LEAST_SHARE;
 
 use crate::capsule::{self, failed};
 use crate::problem::Problem;
@@ -65,11 +66,11 @@ impl Sampled {
     fn share(self) -> PyResult<Option<f64>> {
         let wrong = |said: String| {
             PyValueError::new_err(format!(
-                "sampled={said}: it is the share of flows that was sampled, above 0 and at most 1, or \"header\""
+                "sampled={said}: it is the share of flows that was sampled, from 1e-9 to 1, or \"header\""
             ))
         };
         match self {
-            Self::Share(share) if share > 0.0 && share <= 1.0 => Ok(Some(share)),
+            Self::Share(share) if (LEAST_SHARE..=1.0).contains(&share) => Ok(Some(share)),
             Self::Share(share) => Err(wrong(share.to_string())),
             Self::Word(word) if word == "header" => Ok(None),
             Self::Word(word) => Err(wrong(format!("{word:?}"))),

@@ -279,12 +279,15 @@ def test_a_watch_of_no_dataset_ends(tmp_path: Path) -> None:
         tidegate.watch(tmp_path, print, wait=wait)
 
 
-def test_an_alert_gets_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_alert_gets_json(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     change = {"client_asn": 64501, "measure": "policed_share", "value": 0.5, "hour": NOW}
-    tell(change, f"cat > {tmp_path}/alert")
+    tell(change, f"while read -r line; do echo \"$line\"; done > {tmp_path}/alert")
     assert json.loads((tmp_path / "alert").read_text())["hour"] == "2026-11-22T13:00:00+00:00"
     tell(change, "exit 3")
     assert "failed with 3" in capfd.readouterr().err
+    monkeypatch.setattr("tidegate.__main__.ALERT_SECONDS", 0.1)
+    tell(change, "exec sleep 30")
+    assert "more than 0.1 s" in capfd.readouterr().err
 
 
 def test_the_command_prints_a_summary(dataset: Path, tmp_path: Path) -> None:

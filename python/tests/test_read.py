@@ -131,6 +131,11 @@ def test_captures_of_samplers_say_their_share(policed: Path, tmp_path: Path) -> 
     joined = polars.DataFrame(tidegate.read(tmp_path, sampled="header", join=True)).filter(~polars.col("from_client"))
     assert joined.sort("segment")["sampled_fraction"].to_list() == [0.25, 0.125, 0.125, 0.125, 0.125]
     assert shares(sampled=0.5) == {0.5}
+    for name, share, interface in (("a", 0.25, "eth0"), ("b", 0.125, "eth1")):
+        said = f"tidegate sample: fraction={share} by=flow addresses=pseudonym host=web1 interface={interface}"
+        (tmp_path / f"{name}.pcapng").write_bytes(sampled_capture(policed, said, slice(half)))
+    with pytest.raises(polars.exceptions.ComputeError, match="eth1 of web1, and before of one on eth0 of web1"):
+        shares(sampled="header", join=True)
     assert set(polars.DataFrame(tidegate.read(policed, sampled="header"))["sampled_fraction"]) == {1.0}
     assert "sampled_fraction" not in tidegate.read(tmp_path).columns
     with pytest.raises(ValueError, match='"head": it is'):

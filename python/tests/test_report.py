@@ -1,6 +1,7 @@
 """The report, on datasets whose truth is known."""
 
 import ipaddress
+import json
 import operator
 import random
 import shutil
@@ -395,7 +396,23 @@ def test_rare_samples_count_for_many_flows(dataset: Path, tmp_path: Path) -> Non
     for name, table in often.tables().items():
         # Losses are rounded to a smaller part of a weight.
         assert_frame_equal(rare.tables()[name].drop("segments", strict=False), table.drop("segments", strict=False), rel_tol=1e-6)
+    # Fewer bits than these do not hold the sums.
+    for file in (tmp_path / "d").rglob("*.parquet"):
+        polars.read_parquet(file).with_columns(sampled_fraction=polars.lit(1e-15)).write_parquet(file)
+    with pytest.raises(ValueError, match="more than 128 bits"):
+        tidegate.report(tmp_path / "d")
     assert rare.networks["segments"].sum() == pytest.approx(often.networks["segments"].sum() * SAMPLED * 1e9, rel=1e-3)
+
+
+def test_measured_errors_are_those_of_the_usual_basis(dataset: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset, tmp_path / "d")
+    about = tmp_path / "d" / "dataset.json"
+    for basis, known in (("client", True), ("segment", False)):
+        about.write_text(json.dumps({"settings": {"--basis": basis}}))
+        assert (tidegate.report(tmp_path / "d").networks["prevalence"].count() > 0) == known
+    about.write_text("{")
+    with pytest.raises(tidegate.DatasetError, match="dataset.json"):
+        tidegate.report(tmp_path / "d")
 
 
 def test_folders_may_be_named_like_patterns_but_not_like_columns(dataset: Path, tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from ._changes import watch
 from ._errors import reason
 from ._report import is_day, report
 
+#: An alert command that takes longer is ended, so that it does not hold up what comes after it.
+ALERT_SECONDS = 60
+
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tidegate")
@@ -83,9 +86,12 @@ def tell(change: dict[str, Any], command: str | None) -> None:
     line = json.dumps({**change, "hour": change["hour"].isoformat()})
     print(line, flush=True)
     if command is not None:
-        ended = subprocess.run(["sh", "-c", command], input=line, text=True, check=False)
-        if ended.returncode != 0:
+        try:
+            subprocess.run(["sh", "-c", command], input=line + "\n", text=True, check=True, timeout=ALERT_SECONDS)
+        except subprocess.CalledProcessError as ended:
             print(f"tidegate: the alert command failed with {ended.returncode}", file=sys.stderr, flush=True)
+        except subprocess.TimeoutExpired:
+            print(f"tidegate: the alert command was ended: it took more than {ALERT_SECONDS} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,17 @@ def hour_of(file: Path) -> datetime | None:
         return datetime.fromisoformat(f"{place['date']}T{int(place['hour']):02}:00:00+00:00")
     except (KeyError, ValueError):
         return None
+
+
+def settings_of(dataset: str | os.PathLike[str]) -> dict[str, str]:
+    """How the captures were analysed, as `tidegate detect --dataset` notes it. What Spark wrote has no note."""
+    about = Path(dataset) / "dataset.json"
+    try:
+        return dict(json.loads(about.read_bytes())["settings"])
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DatasetError(str(about), f"it is damaged: {problem!r}") from None
 
 
 def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:

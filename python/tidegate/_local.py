@@ -66,6 +66,13 @@ class LocalRows:
             .agg(*[_part(*part).sum().alias(name) for name, part in parts.items()], pl.len().alias("sampled_segments"))
             .collect(engine="streaming")
         )
+        most = max((clients[whole].max() or 0 for _, whole in shares.values()), default=0)
+        # Polars would go on with wrong numbers.
+        if most**2 * len(clients) >= 2**127:
+            raise ValueError(
+                "sampled_fraction is so small, for so many segments, that their sums have more than 128 bits: "
+                "report fewer days, or analyse the captures again with the share that was sampled"
+            )
         columns = []
         for name, (part_name, whole_name) in shares.items():
             part, whole = pl.col(part_name), pl.col(whole_name)

@@ -34,13 +34,16 @@ def curves(distributions: pl.DataFrame, key: str, measure: str, title: str) -> s
                 parts.append(_text(across(value), _up(0) + 15, _short(value), "middle"))
     for number, ((group,), rows) in enumerate(chosen.group_by(key, maintain_order=True)):
         colour = _COLOURS[number % len(_COLOURS)]
+        # Groups that share a colour have lines of another kind.
+        dashes = f' stroke-dasharray="{6 if number < 2 * len(_COLOURS) else 2} 3"' if number >= len(_COLOURS) else ""
         points = " ".join(
             f"{across(value):.1f},{_up(share):.1f}" for share, value in rows.select("quantile", "value").iter_rows()
         )
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')
         if key != "client_asn":
             y = _up(1) + 12 * (number + 1)
-            parts.append(f'<text x="{_MARGIN + 6}" y="{y}" fill="{colour}">{escape(str(group))}</text>')
+            parts.append(f'<path d="M{_MARGIN + 4} {y - 4}h16" stroke="{colour}" stroke-width="1.5"{dashes}/>')
+            parts.append(f'<text x="{_MARGIN + 24}" y="{y}" fill="{colour}">{escape(str(group))}</text>')
     return _framed(title, [_text(_MARGIN - 6, _up(1) + 4, "1", "end"), _text(_MARGIN - 6, _up(0), "0", "end"), *parts])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _playback
-from ._dataset import damage_in, files_of, rows_of
+from ._dataset import damage_in, files_of, rows_of, settings_of
 from ._distributions import MEASURES, distributions
 from ._misjudged import ERRORS, Errors, Tested
 from ._networks import clusters, policed_networks, spreads, traits, traits_of_enough
@@ -97,8 +97,8 @@ def report(
     clients (1 or more) only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
 
     `detector_errors` says how often the detector errs among all segments, and `detector_errors_of_lossy` how often among those
-    with 15 losses or more. By default, each is what was measured of the detector `tidegate` where the server sends. Nothing was
-    measured of others: `prevalence` is missing without `detector_errors`, and `prevalence_of_lossy` without
+    with 15 losses or more. By default, each is what was measured of the detector `tidegate` where the server sends, with `--basis client`.
+    Nothing was measured of others: `prevalence` is missing without `detector_errors`, and `prevalence_of_lossy` without
     `detector_errors_of_lossy`.
 
     `playback` is a log of players: CSV (`.csv`), Parquet, or a data frame. A row is a playback: `client_address` (or a prefix,
@@ -116,9 +116,11 @@ def report(
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
     errors = Errors(detector_errors, detector_errors_of_lossy)
+    # The errors were measured where all transfers of a client are judged together.
+    is_usual = settings_of(dataset).get("--basis", "client") == "client"
     played = None if playback is None else rows.playbacks(playback)
     with damage_in(files_of(dataset)):
-        return tables_of(rows, least_clients, errors, played)
+        return tables_of(rows, least_clients, errors, played, is_usual)
 
 
 def is_day(text: str) -> bool:
@@ -129,10 +131,10 @@ def is_day(text: str) -> bool:
         return False
 
 
-def tables_of(rows: Rows, least: int, given: Errors, playbacks: Rows | None) -> Report:
-    """The tables, whichever engine has the rows. Errors that are not given are those that were measured of the detector."""
+def tables_of(rows: Rows, least: int, given: Errors, playbacks: Rows | None, is_usual: bool = True) -> Report:
+    """The tables, whichever engine has the rows. Errors that are not given are those that were measured of the detector with its usual settings."""
     detectors = rows.detectors()
-    measured = ERRORS.get(detectors.pop(), Errors()) if len(detectors) == 1 else Errors()
+    measured = ERRORS.get(detectors.pop(), Errors()) if len(detectors) == 1 and is_usual else Errors()
     errors = Errors(given.of_all or measured.of_all, given.of_lossy or measured.of_lossy)
     # By number alone: a system that changes its name stays one.
     networks = shares_by(rows, ["client_asn"], least, errors)

@@ -29,6 +29,11 @@ pub struct Networks {
 }
 
 impl Networks {
+    /// Whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
     /// Reads a file in MaxMind's format and adds it.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub struct Counters {
     pub removed: AtomicU64,
     /// How often the share was lowered.
     pub lowered: AtomicU64,
+    /// Files that could not be moved elsewhere, and wait. The code that moves them counts them.
+    pub unmoved: AtomicU64,
     /// The bits of the present share, a number of 64 bits.
     fraction: AtomicU64,
 }

@@ -27,7 +27,7 @@ pub enum KeyError {
     Read(String, io::Error),
     /// It holds something else.
     #[error(
-        "{0}: this is not a key of 64 hexadecimal digits. To make one: openssl rand -hex 32 > {0}"
+        "{0}: this is not a key of 64 hexadecimal digits. To make one: (umask 077; openssl rand -hex 32 > {0})"
     )]
     NotAKey(String),
 }

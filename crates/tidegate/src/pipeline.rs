@@ -53,6 +53,8 @@ pub struct Report {
     pub passed_over: PassedOver,
     /// Why it could not be read, or not to its end.
     pub error: Option<String>,
+    /// Whether the reason is that it is of several samplers.
+    pub mixed: bool,
 }
 
 /// A flag that becomes true on Ctrl-C and when the terminal closes. Results so far are still
@@ -204,6 +206,7 @@ pub fn analyse(
     let damaged = outcome.error.take();
     let damaged = damaged.and_then(|error| Some((*names.get(outcome.piece)?, error)));
     let mut report = Report::new(&input.name, outcome);
+    report.mixed = matches!(&damaged, Some((_, error)) if error.reason.is_mixed());
     report.error = closed.or(damaged.map(|(piece, error)| input.problem_of(piece, &error)));
     report
 }

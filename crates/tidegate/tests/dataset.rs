@@ -1,6 +1,8 @@
 //! Datasets as their users meet them: runs that are repeated, killed, or wait for captures.
 
 mod program;
+#[path = "dataset/samplers.rs"]
+mod samplers;
 #[path = "dataset/trouble.rs"]
 mod trouble;
 
@@ -15,8 +17,6 @@ use std::time::{Duration, Instant};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use program::{run, tidegate};
-use tidegate_trace::read::Capture;
-use tidegate_trace::write::pcapng::{Interface, Marks, PcapngWriter, Section};
 
 /// The captures of the corpus, which are small.
 fn captures() -> Vec<PathBuf> {
@@ -149,78 +149,6 @@ fn a_capture_is_analysed_once() {
     assert_eq!(code, 2);
     let both = "analysed with --basis = client, --detector = tidegate, and this command says --basis = segment, --detector = pd";
     assert!(err.contains(both), "{err}");
-}
-
-/// A capture's frames in sections with these shares, as a sampler writes them: the share changes after so many frames.
-fn with_shares(capture: &Path, shares: &[(usize, &str)]) -> (Vec<u8>, Vec<u64>) {
-    let mut capture = Capture::new(File::open(capture).expect("a capture")).expect("a capture");
-    let (mut bytes, mut times) = (Vec::new(), Vec::new());
-    for (frames, share) in shares {
-        let comment = format!("tidegate sample: fraction={share} by=flow addresses=keep");
-        let section = Section {
-            comment: &comment,
-            ..Section::default()
-        };
-        let mut out = None;
-        for _ in 0..*frames {
-            let Some(frame) = capture.frame().expect("whole") else {
-                break;
-            };
-            let out = out.get_or_insert_with(|| {
-                times.push(frame.at);
-                let interface = Interface {
-                    name: "eth0",
-                    link: frame.link,
-                    filter: "",
-                };
-                PcapngWriter::new(Vec::new(), &section, &interface).expect("written")
-            });
-            out.frame(frame.at, frame.data, frame.wire_len, Marks::default())
-                .expect("written");
-        }
-        bytes.extend(out.expect("frames").into_inner());
-    }
-    (bytes, times)
-}
-
-/// The sampler's share is in its files, so nobody has to repeat it. A transfer has the smallest share of its time.
-#[test]
-fn the_share_of_a_sampler_is_in_the_rows() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let capture = captures()
-        .into_iter()
-        .find(|path| text(path).contains("policed-1500kbit"))
-        .expect("a capture");
-    let changes = [(300, "0.01"), (300, "0.005"), (usize::MAX, "0.02")];
-    let (bytes, times) = with_shares(&capture, &changes);
-    assert_eq!(times.len(), changes.len());
-    let sampled = folder.path().join("sampled.pcapng");
-    fs::write(&sampled, bytes).expect("written");
-    let dataset = folder.path().join("dataset");
-    let (code, _, err) = run(&["detect", "--dataset", text(&dataset), text(&sampled)]);
-    assert_eq!(code, 0, "{err}");
-    let of = &["sampled_fraction", "start_s", "duration_s"];
-    let found = rows(&dataset, of);
-    for row in &found {
-        let start: u64 = row[1].parse().expect("nanoseconds");
-        let seconds: f64 = row[2].parse().unwrap_or(0.0);
-        let end = start + (seconds * 1e9).round() as u64;
-        let expected = match (end < times[1], start < times[2]) {
-            (true, _) => "0.01",
-            (_, true) => "0.005",
-            _ => "0.02",
-        };
-        assert_eq!(row[0], expected, "{row:?}, changes at {times:?}");
-    }
-    assert!(found.iter().any(|row| row[0] == "0.005"), "{found:?}");
-
-    // What the user says counts.
-    let other = folder.path().join("other");
-    let arguments = ["detect", "--dataset", text(&other), "--sampled", "0.5"];
-    let (code, _, err) = run(&[&arguments[..], &[text(&sampled)]].concat());
-    assert_eq!(code, 0, "{err}");
-    let shares: BTreeSet<Key> = rows(&other, &["sampled_fraction"]).into_iter().collect();
-    assert_eq!(shares, BTreeSet::from([vec!["0.5".to_owned()]]));
 }
 
 /// What can be read of a damaged capture is kept, and the others do not suffer.

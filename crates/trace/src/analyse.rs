@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::annotate::{Metrics, Transfer, TransferId, TransferSummary};
 use crate::detect::{Cause, DETECTORS, Detector, Judgement, Verdicts};
 use crate::flow::{Counters, FlowSink, FlowSummary, FlowTable, Settings};
-use crate::read::{Capture, Frame, Nanos, PassedOver, ReadError};
+use crate::read::{Capture, Frame, Nanos, PassedOver, ReadError, Sampled};
 
 #[cfg(test)]
 mod tests;
@@ -24,10 +24,10 @@ pub trait Sink {
         let _ = at;
     }
 
-    /// Frames from this time on are of this share of all flows, as the capture's header says; `None`: it no longer
+    /// Frames from this time on are of a sampler, as the capture's header says; `None`: it no longer
     /// says so. Comes behind the first frame that it is true for, and again when it changes.
-    fn sampled(&mut self, from: Nanos, share: Option<f64>) {
-        let _ = (from, share);
+    fn sampled(&mut self, from: Nanos, said: Option<&Sampled>) {
+        let _ = (from, said);
     }
 
     /// A transfer is done: all that one endpoint sent in one segment, packet by packet.
@@ -168,7 +168,10 @@ pub fn analyse_pieces<R: Read + Send + 'static>(
         }
         let read = Capture::new(piece)
             .and_then(|capture| analysis.capture(capture, &mut outcome.passed_over, sink));
-        if let (Err(error), None) = (read, &outcome.error) {
+        // What comes first, unless the pieces do not belong together.
+        if let Err(error) = read
+            && (outcome.error.is_none() || error.reason.is_mixed())
+        {
             (outcome.error, outcome.piece) = (Some(error), number);
         }
     }
@@ -187,8 +190,8 @@ pub struct Analysis {
     table: FlowTable,
     judge: Judge,
     cancel: Option<Arc<AtomicBool>>,
-    /// What the capture says of its share of all flows.
-    sampled: Option<f64>,
+    /// What the capture says of its sampler.
+    sampled: Option<Sampled>,
 }
 
 impl Analysis {
@@ -233,6 +236,7 @@ impl Analysis {
         passed_over: &mut PassedOver,
         sink: &mut (impl Sink + ?Sized),
     ) -> Result<(), ReadError> {
+        capture.goes_on(self.sampled.clone());
         let end = 'frames: loop {
             if self.is_cancelled() {
                 break Ok(());
@@ -242,9 +246,9 @@ impl Analysis {
                     Ok(Some(frame)) => {
                         let at = frame.at;
                         self.frame(&frame, sink);
-                        if capture.sampled() != self.sampled {
-                            self.sampled = capture.sampled();
-                            sink.sampled(at, self.sampled);
+                        if capture.sampled() != self.sampled.as_ref() {
+                            self.sampled = capture.sampled().cloned();
+                            sink.sampled(at, self.sampled.as_ref());
                         }
                     }
                     Ok(None) => break 'frames Ok(()),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tidegate_trace::read::LEAST_SHARE;
 
 /// Where rows of many captures are kept.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +33,8 @@ fn share(text: &str) -> Result<f64, String> {
         None => (text, 1.0),
     };
     let share = number.parse().map(|number: f64| number / whole);
-    let share = share.ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "a share is above 0 and at most 1, such as 1% or 0.01".to_owned())
+    let share = share
+        .ok()
+        .filter(|share| (LEAST_SHARE..=1.0).contains(share));
+    share.ok_or_else(|| "a share is from 1e-9 to 1, such as 1% or 0.01".to_owned())
 }

@@ -18,6 +18,7 @@ use indicatif::ProgressBar;
 use tidegate_dataset::{Claim, Dataset, Error, Given, Held, Networks, Overlap, Shares};
 use tidegate_story::remarks::problems;
 use tidegate_trace::Options;
+use tidegate_trace::read::Capture;
 
 use crate::cli::{Analysis, Chosen, Common, Detect, UsageError};
 use crate::detect::print_problems;
@@ -46,6 +47,8 @@ struct Job<'a> {
     /// Captures whose content another thread is about to add, under this name.
     waiting: Mutex<Vec<(String, Input)>>,
     unread: Unread,
+    /// Whether it was said that pseudonyms have no networks.
+    told: AtomicBool,
 }
 
 /// Stops everything when a thread panics that holds it. A service manager starts the program again. It would not if the program
@@ -93,6 +96,7 @@ pub fn run(options: &Detect, common: &Common) -> anyhow::Result<Exit> {
         unsaid: OnceLock::new(),
         waiting: Mutex::default(),
         unread: Unread::default(),
+        told: AtomicBool::new(false),
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (sender, receiver) = channel();
@@ -151,12 +155,18 @@ fn inputs(options: &Detect) -> anyhow::Result<Vec<Input>> {
     })
 }
 
-/// Refuses a command line none of whose captures can be opened, before a folder is made for their rows.
+/// Refuses a command line none of whose captures can be opened and begins as one, before a folder is made for their rows.
 fn readable(inputs: &[Input]) -> anyhow::Result<()> {
     let stop = Arc::default();
     let mut problem = None;
     for piece in inputs.iter().flat_map(Input::pieces) {
-        match piece.open(&ProgressBar::hidden(), &stop) {
+        let opened = piece.open(&ProgressBar::hidden(), &stop);
+        let begun = opened.map_err(|error| error.to_string()).and_then(|file| {
+            // What is read once must be left for later.
+            let begun = (!piece.is_read_once()).then(|| Capture::new(file));
+            begun.transpose().map_err(|error| error.to_string())
+        });
+        match begun {
             Ok(_) => return Ok(()),
             Err(error) => problem = problem.or(Some(format!("{}: {error}", piece.name))),
         }
@@ -373,9 +383,16 @@ impl Job<'_> {
             shares: Shares::new(sampled.unwrap_or(1.0)),
             // What the user says counts.
             believes: sampled.is_none(),
+            pseudonyms: false,
             error: None,
         };
         report = pipeline::analyse(&input, &self.bar, &self.stop, options, &mut rows);
+        if rows.pseudonyms && !self.networks.is_empty() && !self.told.swap(true, Ordering::Relaxed)
+        {
+            let line = "addresses are pseudonyms, which have no networks: their columns are empty. This is said once";
+            self.bar
+                .suspend(|| eprintln!("tidegate: {}: {line}", input.name));
+        }
         if let Some(error) = rows.error {
             return Err(error);
         }
@@ -388,6 +405,8 @@ impl Job<'_> {
             let reason =
                 "it was written while it was read, and left out: run again when it is complete";
             report.error = Some(reason.to_owned());
+        } else if report.mixed {
+            // Nothing is added: the files would count as known, and could not be added apart.
         } else if report.error.is_none() || report.counters.frames > 0 {
             let found = draft.rows();
             let held = draft.commit(tidegate_dataset::Report {

@@ -6,7 +6,7 @@ use tidegate_dataset::{Draft, Error, Networks, Shares};
 use tidegate_trace::Sink;
 use tidegate_trace::annotate::TransferSummary;
 use tidegate_trace::detect::Judgement;
-use tidegate_trace::read::Nanos;
+use tidegate_trace::read::{Nanos, Sampled};
 use tidegate_trace::rows::SegmentRow;
 
 use crate::pipeline::is_wanted;
@@ -26,6 +26,8 @@ pub struct Segments<'a> {
     pub shares: Shares,
     /// Whether the capture may say its share itself.
     pub believes: bool,
+    /// Whether addresses are pseudonyms. They have no networks.
+    pub pseudonyms: bool,
     /// Why rows are missing.
     pub error: Option<Error>,
 }
@@ -35,9 +37,11 @@ impl Sink for Segments<'_> {
         self.start = at;
     }
 
-    fn sampled(&mut self, from: Nanos, share: Option<f64>) {
+    fn sampled(&mut self, from: Nanos, said: Option<&Sampled>) {
+        self.pseudonyms |= said.is_some_and(|said| said.pseudonyms);
         if self.believes {
-            self.shares.change(from, share.unwrap_or(1.0));
+            self.shares
+                .change(from, said.map_or(1.0, |said| said.share));
         }
     }
 
@@ -56,6 +60,10 @@ impl Sink for Segments<'_> {
             judgement,
         };
         let sampled = self.shares.during(metrics.first_sent, end);
-        self.error = draft.add([row], self.networks, sampled).err();
+        let networks = match self.pseudonyms {
+            true => &Networks::default(),
+            false => self.networks,
+        };
+        self.error = draft.add([row], networks, sampled).err();
     }
 }

@@ -36,6 +36,7 @@ fn a_capture_waits_for_another_one_of_the_same_content() {
         unsaid: OnceLock::new(),
         waiting: Mutex::default(),
         unread: Unread::default(),
+        told: AtomicBool::default(),
     };
     let capture = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -105,6 +105,15 @@ impl Collector for Scrape {
             let kind = count.metric_type();
             count.encode(encoder.encode_descriptor(&name, help, None, kind)?)?;
         }
+        let unmoved = ConstGauge::new(counters.unmoved.load(Ordering::Relaxed));
+        let help = "Files that could not be moved to where --to says, and wait";
+        let kind = unmoved.metric_type();
+        unmoved.encode(encoder.encode_descriptor(
+            "tidegate_sample_unmoved_files",
+            help,
+            None,
+            kind,
+        )?)?;
         let share = ConstGauge::new(counters.fraction());
         let help = "The share of flows, or of clients, that is sampled now";
         let kind = share.metric_type();

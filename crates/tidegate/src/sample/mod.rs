@@ -4,11 +4,15 @@ mod metrics;
 mod rows;
 mod ship;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tidegate_limiter::Bytes;
 use tidegate_sample::{
@@ -32,6 +36,8 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
     let requests = Requests::default();
     // From the beginning: a service that is reloaded just after its start must not end.
     signal_hook::flag::register(SIGHUP, Arc::clone(&requests.reload))?;
+    // Files and rows tell who spoke with whom.
+    umask(umask(Mode::RWXU) | Mode::WGRP | Mode::RWXO);
     let sampler = sampler(options)?;
     if let Some(to) = &options.to {
         ship::check(to, folder(options))?;
@@ -56,7 +62,11 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
         eprintln!("tidegate: metrics at http://{address}/metrics");
     }
     let ship = match &options.to {
-        Some(to) => Some(Ship::start(to, running.files().map_err(wrong)?)?),
+        Some(to) => Some(Ship::start(
+            to,
+            running.files().map_err(wrong)?,
+            running.counters(),
+        )?),
         None => None,
     };
     if !quiet {
@@ -77,8 +87,12 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
             ship.send(closed.path);
         }
     });
-    if let Some(ship) = ship {
-        ship.end();
+    let unmoved = ship.map_or(0, Ship::end);
+    if let (Some(to), 1..) = (&options.to, unmoved) {
+        eprintln!(
+            "tidegate: {} could not be moved to {to}. The next sampler with the same --out and --to tries again",
+            plural(unmoved, "file", "files")
+        );
     }
     let mut periods = 0;
     if let Some(writer) = writer {
@@ -99,7 +113,7 @@ pub fn run(options: &Sample, common: &Common) -> anyhow::Result<Exit> {
         );
     }
     ended.map_err(wrong)?;
-    Ok(match lost + periods {
+    Ok(match lost + periods + unmoved {
         0 => Exit::Done,
         _ => Exit::Failed,
     })
@@ -134,7 +148,12 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     }
     if options.addresses == Addresses::Pseudonym && options.key.is_none() {
         return usage(
-            "--addresses pseudonym needs --key: a file with the key, such as openssl rand -hex 32 makes",
+            "--addresses pseudonym needs --key: a file with the key. To make one: (umask 077; openssl rand -hex 32 > FILE)",
+        );
+    }
+    if options.addresses == Addresses::Pseudonym && !options.asn.is_empty() {
+        return usage(
+            "--asn needs addresses: pseudonyms have no networks. Leave out --asn, or take --addresses prefix",
         );
     }
     if options
@@ -147,6 +166,12 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     if keep.is_some_and(|keep| keep < options.rotate.get().saturating_mul(2)) {
         return usage(
             "--keep must be at least twice --rotate: one file is written while another one is kept",
+        );
+    }
+    if let Some(path) = options.key.as_deref().filter(|path| is_open_to_all(path)) {
+        eprintln!(
+            "tidegate: everybody on this machine can read or change {0}, and whoever has the key can undo pseudonyms: chmod o= {0}",
+            path.display()
         );
     }
     let key = match &options.key {
@@ -171,6 +196,12 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         place: options.hook,
         ..Options::new(&options.interface, folder(options), choice)
     })
+}
+
+/// Whether everybody may read or change a file.
+fn is_open_to_all(path: &Path) -> bool {
+    let mode = fs::metadata(path).map(|meta| meta.mode());
+    mode.is_ok_and(|mode| mode & (Mode::ROTH | Mode::WOTH).bits() != 0)
 }
 
 /// Ctrl-C and SIGTERM end a sampler properly, and a second one at once.

@@ -208,6 +208,7 @@ impl Work {
                 draft: None,
                 shares: Shares::new(1.0),
                 believes: false,
+                pseudonyms: false,
                 error: None,
             },
             analysis: Analysis::new(Options {

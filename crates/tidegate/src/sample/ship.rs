@@ -8,11 +8,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context;
+use tidegate_sample::Counters;
 
 use crate::cli::UsageError;
 use crate::cli::sample::To;
@@ -23,7 +26,8 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// A thread that moves files, so that a slow folder or store does not hold up the sampler.
 pub struct Ship {
     files: Sender<PathBuf>,
-    thread: JoinHandle<()>,
+    /// Returns how many files were not moved.
+    thread: JoinHandle<u64>,
 }
 
 /// Where files are moved to.
@@ -136,13 +140,13 @@ pub fn check(to: &To, from: &Path) -> anyhow::Result<()> {
 
 impl Ship {
     /// Begins with the files that are there already.
-    pub fn start(to: &To, waiting: Vec<PathBuf>) -> anyhow::Result<Self> {
+    pub fn start(to: &To, waiting: Vec<PathBuf>, counters: Arc<Counters>) -> anyhow::Result<Self> {
         let place = Place::new(to)?;
         let to = to.to_string();
         let (files, arriving) = channel();
         let thread = thread::Builder::new()
             .name("ship".to_owned())
-            .spawn(move || work(&place, &to, waiting.into(), &arriving))
+            .spawn(move || work(&place, &to, waiting.into(), &arriving, &counters))
             .context("cannot start the thread that ships files")?;
         Ok(Self { files, thread })
     }
@@ -153,16 +157,22 @@ impl Ship {
         let _ = self.files.send(file);
     }
 
-    /// Waits until every file was moved, or could not be moved.
-    pub fn end(self) {
+    /// Waits until every file was moved, or could not be moved. Returns how many could not.
+    pub fn end(self) -> u64 {
         drop(self.files);
         // It does not panic, and if it did, the files are still here.
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or_default()
     }
 }
 
-/// Tries to move the files that wait, and again after a while, or when another one arrives.
-fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Receiver<PathBuf>) {
+/// Tries to move the files that wait, and again after a while, or when another one arrives. Returns how many are left.
+fn work(
+    place: &Place,
+    to: &str,
+    mut waiting: VecDeque<PathBuf>,
+    arriving: &Receiver<PathBuf>,
+    counters: &Counters,
+) -> u64 {
     let mut failing = false;
     loop {
         let mut in_succession = 0;
@@ -198,6 +208,9 @@ fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Rece
             eprintln!("tidegate: files are moved to {to} again");
             failing = false;
         }
+        counters
+            .unmoved
+            .store(waiting.len() as u64, Ordering::Relaxed);
         let arrived = match failing {
             true => arriving.recv_timeout(AGAIN),
             false => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -206,7 +219,9 @@ fn work(place: &Place, to: &str, mut waiting: VecDeque<PathBuf>, arriving: &Rece
         match arrived {
             Ok(file) => next.push_back(file),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                return waiting.iter().filter(|file| file.exists()).count() as u64;
+            }
         }
         // All that came meanwhile: a store that is away is not asked for each of them. Those that failed come last.
         next.extend(arriving.try_iter());
@@ -250,14 +265,19 @@ mod tests {
             path
         };
         let to = root.path().join("to");
-        let missing = Ship::start(&To::Folder(to.clone()), Vec::new());
+        let missing = Ship::start(&To::Folder(to.clone()), Vec::new(), Arc::default());
         assert!(missing.is_err() && !to.exists());
         fs::create_dir(&to).unwrap();
         let gone = root.path().join("gone");
-        let ship = Ship::start(&To::Folder(to.clone()), vec![file("a"), gone]).unwrap();
+        let ship = Ship::start(
+            &To::Folder(to.clone()),
+            vec![file("a"), gone],
+            Arc::default(),
+        )
+        .unwrap();
         ship.send(file("b"));
         ship.send(file("c"));
-        ship.end();
+        assert_eq!(ship.end(), 0);
         let mut names: Vec<_> = fs::read_dir(&to)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
@@ -302,17 +322,22 @@ mod tests {
         // A folder of its name is in the way.
         let bad = |name: &str| fs::create_dir(to.join(name)).unwrap();
         ["0", "2"].into_iter().for_each(bad);
-        Ship::start(&To::Folder(to.clone()), files.clone())
-            .unwrap()
-            .end();
+        let counters = Arc::new(Counters::default());
+        let ship = Ship::start(
+            &To::Folder(to.clone()),
+            files.clone(),
+            Arc::clone(&counters),
+        );
+        assert_eq!(ship.unwrap().end(), 2);
+        assert_eq!(counters.unmoved.load(Ordering::Relaxed), 2);
         let left = || names.iter().filter(|name| out.join(name).exists());
         assert_eq!(left().collect::<Vec<_>>(), ["0", "2"]);
         // Two in succession end a round. The next one begins with what came.
         fs::write(&files[1], "a").unwrap();
         let waiting = vec![files[0].clone(), files[2].clone()];
-        let ship = Ship::start(&To::Folder(to.clone()), waiting).unwrap();
+        let ship = Ship::start(&To::Folder(to.clone()), waiting, Arc::default()).unwrap();
         ship.send(files[1].clone());
-        ship.end();
+        assert_eq!(ship.end(), 2);
         assert_eq!(left().collect::<Vec<_>>(), ["0", "2"]);
     }
 
@@ -336,6 +361,6 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), "a");
         assert!(is_mount(Path::new("/proc")) && !is_mount(Path::new("/")));
-        assert!(Ship::start(&To::Folder(to), Vec::new()).is_err());
+        assert!(Ship::start(&To::Folder(to), Vec::new(), Arc::default()).is_err());
     }
 }

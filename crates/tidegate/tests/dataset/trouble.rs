@@ -1,5 +1,6 @@
 //! What gets in the way of a dataset: its output, names that change, options that cannot be fulfilled.
 
+use super::samplers::with_shares;
 use super::*;
 
 /// Waits until this is so.

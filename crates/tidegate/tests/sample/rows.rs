@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -112,6 +113,12 @@ fn rows_are_added_at_once_and_no_flow_is_cut_between_periods() {
         0
     );
 
+    // Who spoke with whom is not for everybody.
+    let parquets = parquets(&dataset.join("segments"));
+    for path in [&dataset].into_iter().chain(&parquets) {
+        let mode = fs::metadata(path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o7, 0, "{}", path.display());
+    }
     // The same settings as detect's, so both may add to a dataset.
     let (code, _, error) = run(&[
         "detect",

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::error::{ReadError, Reason};
 use super::frame::{Frame, PassedOver};
+use super::sampled::Sampled;
 use super::source::Window;
 use super::{pcap, pcapng};
 
@@ -57,13 +58,19 @@ impl Capture {
         }
     }
 
-    /// The share of all flows that the section of the last frame holds, if `tidegate sample` wrote it: above 0 and at
-    /// most 1.
+    /// What the section of the last frame says, if `tidegate sample` wrote it.
     #[inline]
-    pub fn sampled(&self) -> Option<f64> {
+    pub fn sampled(&self) -> Option<&Sampled> {
         match &self.format {
             Format::Pcap(_) => None,
-            Format::Pcapng(sections) => sections.sampled,
+            Format::Pcapng(sections) => sections.sampled.as_ref(),
+        }
+    }
+
+    /// The capture goes on with one whose last frames a sampler wrote: another sampler's are an error.
+    pub(crate) fn goes_on(&mut self, before: Option<Sampled>) {
+        if let Format::Pcapng(sections) = &mut self.format {
+            sections.sampled = before;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be wrong with a capture, and where.
 
 use std::io;
+use std::sync::Arc;
 
 use super::link::LinkType;
 
@@ -55,9 +56,26 @@ pub enum Reason {
     /// A packet names an interface that the section has not described.
     #[error("a packet belongs to interface {0}, which the capture does not describe")]
     NoInterface(u32),
+    /// A capture in pieces, or of several sections, is of several samplers: each has a share of the flows of its own.
+    #[error(
+        "from here on the capture is of a sampler on {after}, and before of one on {before}. Each has its own share of the flows: analyse the files of each sampler alone"
+    )]
+    OtherSampler {
+        /// The interface and the host before.
+        before: Arc<str>,
+        /// Those from here on.
+        after: Arc<str>,
+    },
     /// The operating system or a decompressor failed.
     #[error("{0}")]
     Io(String),
+}
+
+impl Reason {
+    /// Whether the capture is of several samplers.
+    pub fn is_mixed(&self) -> bool {
+        matches!(self, Self::OtherSampler { .. })
+    }
 }
 
 impl From<&io::Error> for Reason {

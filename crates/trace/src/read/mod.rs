@@ -23,3 +23,4 @@ pub use capture::Capture;
 pub use error::{ReadError, Reason};
 pub use frame::{Frame, Nanos, PassedOver};
 pub use link::LinkType;
+pub use sampled::{LEAST_SHARE, Sampled};

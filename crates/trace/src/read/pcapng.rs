@@ -4,7 +4,7 @@
 use super::error::{ReadError, Reason};
 use super::frame::{Frame, MAX_RECORD, Nanos, PassedOver};
 use super::link::LinkType;
-use super::sampled::sampled_share;
+use super::sampled::Sampled;
 use super::source::Window;
 
 const SECTION: u32 = 0x0A0D_0D0A;
@@ -36,7 +36,7 @@ pub(super) struct Sections {
     begun: bool,
     interfaces: Vec<Interface>,
     /// The share of all flows that the section holds, as its header says.
-    pub(super) sampled: Option<f64>,
+    pub(super) sampled: Option<Sampled>,
     pub(super) passed_over: PassedOver,
 }
 
@@ -191,7 +191,7 @@ impl Sections {
         }
         self.begun = true;
         self.interfaces.clear();
-        self.sampled = None;
+        let before = self.sampled.take();
         if length <= MAX_HEADER {
             let Some(header) = window.record(length, "a section header")? else {
                 return Err(window.cut_off(length, "a section header"));
@@ -199,9 +199,16 @@ impl Sections {
             let mut comments = self
                 .options(&header[24..length - 4])
                 .filter(|(code, _)| *code == 1);
-            let share = comments.find_map(|(_, value)| sampled_share(value));
+            let said = comments.find_map(|(_, value)| Sampled::new(value));
             drop(comments);
-            self.sampled = share;
+            if let Some(other) = said
+                .as_ref()
+                .zip(before.as_ref())
+                .and_then(|(said, before)| said.behind(before))
+            {
+                return Err(window.error(other));
+            }
+            self.sampled = said;
         }
         if !window.skip(length as u64)? {
             return Err(window.cut_off(length, "a section header"));

@@ -1,16 +1,52 @@
-//! What a sampler says of the share of flows in a capture.
+//! What a sampler says of its capture.
+
+use std::sync::Arc;
+
+use super::error::Reason;
 
 /// What the comment of `tidegate sample` begins with.
 const BEGIN: &str = "tidegate sample: ";
 
-/// The share in the comment of a section header: above 0 and at most 1. A comment of another origin has none.
-pub(super) fn sampled_share(comment: &[u8]) -> Option<f64> {
-    let words = std::str::from_utf8(comment).ok()?.strip_prefix(BEGIN)?;
-    let fraction = words
-        .split(' ')
-        .find_map(|word| word.strip_prefix("fraction="));
-    let share = fraction?.parse().ok()?;
-    (share > 0.0 && share <= 1.0).then_some(share)
+/// The least share of all flows that a sampler can have.
+pub const LEAST_SHARE: f64 = 1e-9;
+
+/// What `tidegate sample` wrote into the header of a capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The share of all flows that the capture holds: [`LEAST_SHARE`] to 1.
+    pub share: f64,
+    /// Whether addresses are pseudonyms, so that nothing is known of their networks.
+    pub pseudonyms: bool,
+    /// The host and the interface, if both are said.
+    pub place: Option<Arc<str>>,
+}
+
+impl Sampled {
+    /// What the comment of a section header says. A comment of another origin says nothing.
+    pub(super) fn new(comment: &[u8]) -> Option<Self> {
+        let words = std::str::from_utf8(comment).ok()?.strip_prefix(BEGIN)?;
+        let word = |name| {
+            let mut words = words.split(' ');
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let share = word("fraction")?.parse().ok()?;
+        (LEAST_SHARE..=1.0).contains(&share).then(|| Self {
+            share,
+            pseudonyms: word("addresses") == Some("pseudonym"),
+            place: word("host")
+                .zip(word("interface"))
+                .map(|(host, interface)| format!("{interface} of {host}").into()),
+        })
+    }
+
+    /// What is wrong with frames of this sampler behind those of another one.
+    pub(super) fn behind(&self, before: &Self) -> Option<Reason> {
+        let (before, after) = before.place.as_ref().zip(self.place.as_ref())?;
+        (before != after).then(|| Reason::OtherSampler {
+            before: Arc::clone(before),
+            after: Arc::clone(after),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -19,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_share_is_read_from_the_comment_of_a_sampler_alone() {
-        let comment = |text: &str| sampled_share(text.as_bytes());
+        let comment = |text: &str| Sampled::new(text.as_bytes()).map(|said| said.share);
         let whole = "tidegate sample: fraction=0.005 by=flow addresses=keep asked=0.01";
         assert_eq!(comment(whole), Some(0.005));
         assert_eq!(comment("tidegate sample: fraction=1"), Some(1.0));
@@ -31,10 +67,26 @@ mod tests {
         ] {
             assert_eq!(comment(wrong), None, "{wrong}");
         }
-        for share in ["0", "-1", "1.5", "NaN", "inf", "", "a"] {
+        for share in ["0", "-1", "1.5", "NaN", "inf", "", "a", "1e-10"] {
             let text = format!("tidegate sample: fraction={share} by=flow");
             assert_eq!(comment(&text), None, "{share}");
         }
-        assert_eq!(sampled_share(b"tidegate sample: fraction=0.1 \xff"), None);
+        assert_eq!(Sampled::new(b"tidegate sample: fraction=0.1 \xff"), None);
+    }
+
+    #[test]
+    fn samplers_are_told_apart_by_host_and_interface() {
+        let said = |text: &str| {
+            let text = format!("tidegate sample: fraction=0.1 by=flow {text}");
+            Sampled::new(text.as_bytes()).expect("a sampler's")
+        };
+        let one = said("addresses=pseudonym host=web1 interface=eth0 asked=0.2");
+        assert!(one.pseudonyms && !said("addresses=keep").pseudonyms);
+        assert_eq!(one.place.as_deref(), Some("eth0 of web1"));
+        assert_eq!(said("host=web1 interface=eth0").behind(&one), None);
+        assert_eq!(said("host=web2").behind(&one), None);
+        for other in ["host=web2 interface=eth0", "host=web1 interface=eth1"] {
+            assert!(said(other).behind(&one).is_some(), "{other}");
+        }
     }
 }

@@ -438,7 +438,7 @@ fn shares(bytes: Vec<u8>) -> Vec<Option<f64>> {
     let mut capture = Capture::new(Cursor::new(bytes)).expect("a capture");
     let mut shares = Vec::new();
     while capture.frame().expect("whole").is_some() {
-        shares.push(capture.sampled());
+        shares.push(capture.sampled().map(|said| said.share));
     }
     shares
 }
