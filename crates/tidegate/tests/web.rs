@@ -86,12 +86,19 @@ impl Server {
         let (status, body) = self.api("GET /api/captures", "");
         assert_eq!(status, "200");
         let list: Value = serde_json::from_str(&body).expect("JSON");
-        let list = list.as_array().expect("a list").iter();
+        let list = list["captures"].as_array().expect("a list").iter();
         list.map(|one| {
             let number = one["number"].as_u64().expect("a number");
             (one["name"].as_str().expect("a name").to_owned(), number)
         })
         .collect()
+    }
+
+    /// What the list of captures leaves out.
+    fn left_out(&self) -> Value {
+        let (_, body) = self.api("GET /api/captures", "");
+        let list: Value = serde_json::from_str(&body).expect("JSON");
+        list["left_out"].clone()
     }
 
     /// Asks with the key: the status and the body.
@@ -426,6 +433,70 @@ fn captures_are_only_for_who_has_the_key_and_for_our_page() {
     // Without folders there is nothing to ask for.
     let plain = Server::start(page.path());
     assert!(plain.get("/api/captures").starts_with("HTTP/1.1 404"));
+}
+
+/// Files have the names, the units and the digits of the command line, whose columns are documented.
+#[test]
+fn the_table_is_saved_with_the_columns_of_detect() {
+    let (page, capture) = (
+        page(),
+        text(&corpus("policed-1500kbit/policed-1500kbit.pcap.xz")),
+    );
+    let server = Server::with(page.path(), &[&capture]);
+    server.listed();
+    let ask = |body: &str| server.api("POST /api/desks/7", body).1;
+    ask(r#"{"ask":"read","capture":0,"name":"a.pcap.xz"}"#);
+    ask(r#"{"ask":"arrange","all":true}"#);
+    let csv = ask(r#"{"ask":"csv"}"#);
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("names");
+    let lines: Vec<_> = lines.collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["detect", "--quiet", "-f", "json", &capture])
+        .output()
+        .expect("the program starts");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((lines.len(), rows.len()), (10, 10));
+    for name in [
+        "flow",
+        "segment",
+        "start_offset_s",
+        "duration_s",
+        "data_packets",
+        "loss_rate",
+        "goodput_bps",
+        "rtt_median_ms",
+        "verdict_confidence",
+        "limit_rate_bps",
+        "limit_depth_bytes",
+    ] {
+        let place = names.iter().position(|one| *one == name).expect(name);
+        for (line, row) in lines.iter().zip(&rows) {
+            let number = line[place].parse().ok();
+            assert_eq!(number, row[name].as_f64(), "{name} of {line:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_too_deep_to_be_listed_is_said() {
+    let (page, (_outer, folder)) = (page(), captures());
+    let down = |depth: usize| folder.join(vec!["d"; depth].join("/"));
+    fs::create_dir_all(down(17)).expect("folders");
+    for depth in [16, 17] {
+        fs::write(down(depth).join("deep.pcap"), "").expect("a file");
+    }
+    let server = Server::with(page.path(), &[&text(&folder)]);
+    let listed = server.listed();
+    let has = |depth| listed.contains_key(&text(&down(depth).join("deep.pcap")));
+    assert_eq!((listed.len(), has(16), has(17)), (3, true, false));
+    let said = server.left_out()[0].as_str().expect("a text").to_owned();
+    assert!(
+        said.starts_with("1 folder is not looked into, below 16 others"),
+        "{said}"
+    );
+    fs::remove_dir_all(down(1)).expect("removed");
+    assert_eq!(server.left_out(), Value::Array(Vec::new()));
 }
 
 #[test]

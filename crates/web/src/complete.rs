@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_notation::Key;
 
-use crate::outline::{Part, kind_section, kinds, parts, uncommented};
+use crate::outline::{Part, QUOTES, kind_section, kinds, parts, uncommented};
 
 /// Most suggestions: more are not read.
 const MOST: usize = 40;
@@ -59,10 +59,10 @@ pub fn complete(text: &str, at: usize) -> Value {
         let last = others.find(|(_, c)| !is_of_word(*c));
         word = last.map_or(begin, |(place, c)| begin + place + c.len_utf8());
         // A text's opening quote belongs to what is replaced.
-        word -= usize::from(text[begin..word].ends_with('"'));
+        word -= usize::from(text[begin..word].ends_with(QUOTES));
         items = suggestions(&parts, part, &text[begin..word]);
     }
-    let typed = text[word..at].trim_start_matches('"').to_lowercase();
+    let typed = text[word..at].trim_start_matches(QUOTES).to_lowercase();
     // What is there already is not suggested again.
     items.retain(|item| item.label.starts_with(&typed) && item.label != typed);
     items.truncate(MOST);
@@ -89,7 +89,7 @@ fn suggestions(parts: &[Part<'_>], part: &Part<'_>, before: &str) -> Vec<Item> {
             Vec::new()
         };
     };
-    let key = key.trim();
+    let key = key.trim().trim_matches(QUOTES);
     if let Some((_, inside)) = value
         .rsplit_once('{')
         .filter(|(_, rest)| !rest.contains('}'))
@@ -222,10 +222,14 @@ mod tests {
     const TEXT: &str = "title = \"é\"\ndu\n\n[[element]]\nname = \"gate\"\nkind = \"policer\"\nra\n\n[[flow]]\nname = \"a\"\ncc = [\"reno\", \"c\npath = [\n\
                         traffic = { kind = \"on-off\", m\n[sweep]\ngate.r\ngate.kind = [\"bc";
 
-    /// The labels of what is suggested behind a text.
+    /// The labels of what is suggested behind a part of the text.
     fn behind(end: &str) -> Vec<String> {
-        let at = TEXT.find(end).expect("it is there") + end.len();
-        let found = complete(TEXT, TEXT[..at].encode_utf16().count());
+        behind_in(TEXT, end)
+    }
+
+    fn behind_in(text: &str, end: &str) -> Vec<String> {
+        let at = text.find(end).expect("it is there") + end.len();
+        let found = complete(text, text[..at].encode_utf16().count());
         let items = found["items"].as_array().expect("a list");
         let labels = items.iter().filter_map(|item| item["label"].as_str());
         labels.map(str::to_owned).collect()
@@ -246,6 +250,8 @@ mod tests {
         assert_eq!(behind("\"c"), ["cubic"]);
         assert_eq!(behind("path = ["), ["gate"]);
         assert_eq!(behind("[\"bc"), ["bc-pqp", "bc-pqp-paper"]);
+        let quoted = TEXT.replace("gate.kind = [\"bc", "'gate.kind' = ['bc");
+        assert_eq!(behind_in(&quoted, "['bc"), ["bc-pqp", "bc-pqp-paper"]);
         assert!(behind("kind = \"").contains(&"shaper".to_owned()));
     }
 

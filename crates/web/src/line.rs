@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_story::{brief, units};
+use tidegate_table::Value;
+use tidegate_table::convert::{bits, millis, rounded, seconds};
 use tidegate_trace::annotate::{Layer, TransferId, TransferSummary};
 use tidegate_trace::detect::{Cause, Judgement};
 use tidegate_trace::read::Nanos;
@@ -73,6 +75,9 @@ pub enum Key {
     Text(fn(&Line) -> &str),
 }
 
+/// A column's name and value in files.
+pub type Saved = (&'static str, fn(&Line) -> Value);
+
 /// A column of the table.
 pub struct Column {
     pub key: &'static str,
@@ -81,6 +86,8 @@ pub struct Column {
     pub sort: Key,
     /// As `tidegate detect` writes it.
     pub text: fn(&Line) -> String,
+    /// In files, where that is a column of `tidegate detect`; else it has its key and its text there.
+    pub saved: Option<Saved>,
 }
 
 /// Every column, in the order of the table.
@@ -91,6 +98,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "The capture that the transfer is in.",
         sort: Key::Text(|line| &line.file),
         text: |line| line.file.to_string(),
+        saved: None,
     },
     Column {
         key: "flow",
@@ -98,6 +106,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "The connection's number in the capture, from 0, in the order of first packets.",
         sort: Key::Number(|line| Some(line.id.flow as f64)),
         text: |line| line.id.flow.to_string(),
+        saved: None,
     },
     Column {
         key: "segment",
@@ -105,6 +114,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "The segment's number in the flow, from 0: a request and its response.",
         sort: Key::Number(|line| Some(f64::from(line.id.segment))),
         text: |line| line.id.segment.to_string(),
+        saved: None,
     },
     Column {
         key: "from",
@@ -112,6 +122,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Which endpoint sent the data.",
         sort: Key::Text(|line| side(line)),
         text: |line| side(line).to_owned(),
+        saved: None,
     },
     Column {
         key: "ends",
@@ -119,6 +130,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Address and port of the endpoint that sent the data, and of the other.",
         sort: Key::Ends,
         text: |line| format!("{} > {}", line.sender, line.receiver),
+        saved: None,
     },
     Column {
         key: "begins",
@@ -126,6 +138,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "When the first data packet was sent, since the capture began.",
         sort: Key::Number(|line| Some(line.begins as f64)),
         text: |line| units::time(line.begins),
+        saved: Some(("start_offset_s", |line| seconds(line.begins).into())),
     },
     Column {
         key: "time",
@@ -133,6 +146,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "From the first data packet to the last acknowledgement of one.",
         sort: Key::Number(|line| Some(line.duration as f64)),
         text: |line| units::time(line.duration),
+        saved: Some(("duration_s", |line| seconds(line.duration).into())),
     },
     Column {
         key: "packets",
@@ -140,6 +154,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Data packets, retransmissions among them.",
         sort: Key::Number(|line| Some(line.data_packets as f64)),
         text: |line| units::count(line.data_packets),
+        saved: Some(("data_packets", |line| line.data_packets.into())),
     },
     Column {
         key: "loss",
@@ -147,6 +162,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Lost packets over data packets.",
         sort: Key::Number(|line| Some(line.loss_rate)),
         text: |line| units::percent(line.loss_rate),
+        saved: Some(("loss_rate", |line| rounded(line.loss_rate, 6).into())),
     },
     Column {
         key: "goodput",
@@ -154,6 +170,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Payload delivered over the time.",
         sort: Key::Number(|line| line.goodput_bps),
         text: |line| or_dash(line.goodput_bps.map(units::rate)),
+        saved: Some(("goodput_bps", |line| line.goodput_bps.map(bits).into())),
     },
     Column {
         key: "rtt",
@@ -161,6 +178,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "Median round-trip time.",
         sort: Key::Number(|line| line.rtt.map(|rtt| rtt as f64)),
         text: |line| or_dash(line.rtt.map(units::time)),
+        saved: Some(("rtt_median_ms", |line| line.rtt.map(millis).into())),
     },
     Column {
         key: "sure",
@@ -173,6 +191,10 @@ pub const COLUMNS: &[Column] = &[
                     .map(|share| brief::whole_percent(share.into())),
             )
         },
+        saved: Some(("verdict_confidence", |line| {
+            let share = line.confidence.map(f64::from);
+            share.map(|share| rounded(share, 3)).into()
+        })),
     },
     Column {
         key: "verdict",
@@ -180,6 +202,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "What limited the transfer, and the limiter's rate.",
         sort: Key::Text(|line| &line.verdict),
         text: |line| line.verdict.to_string(),
+        saved: None,
     },
     Column {
         key: "rate",
@@ -187,6 +210,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "The limiter's rate, counted in frames on the link.",
         sort: Key::Number(|line| line.rate_bps),
         text: |line| or_dash(line.rate_bps.map(units::rate)),
+        saved: Some(("limit_rate_bps", |line| line.rate_bps.map(bits).into())),
     },
     Column {
         key: "depth",
@@ -199,6 +223,9 @@ pub const COLUMNS: &[Column] = &[
                     .map(|depth| units::bytes(depth.round() as u64)),
             )
         },
+        saved: Some(("limit_depth_bytes", |line| {
+            line.depth_bytes.map(bits).into()
+        })),
     },
 ];
 

@@ -114,19 +114,19 @@ impl Table {
         lines.collect()
     }
 
-    /// The shown lines as CSV. Numbers are in bit/s, bytes, nanoseconds and shares.
+    /// The shown lines as CSV.
     pub fn csv(&self) -> String {
-        let mut text = String::new();
-        let keys: Vec<&str> = COLUMNS.iter().map(|column| column.key).collect();
-        text.push_str(&keys.join(","));
+        let columns = COLUMNS.iter();
+        let names = columns.map(|column| column.saved.map_or(column.key, |(name, _)| name));
+        let mut text = names.collect::<Vec<_>>().join(",");
         text.push('\n');
-        for &i in &self.shown {
-            let line = &self.lines[i as usize];
-            let cells = COLUMNS.iter().map(|column| match &column.sort {
-                Key::Number(number) => {
-                    number(line).map_or(String::new(), |value| value.to_string())
-                }
-                Key::Text(_) | Key::Ends => csv::field(&(column.text)(line)).into_owned(),
+        for line in self.shown() {
+            let cells = COLUMNS.iter().map(|column| {
+                let cell = match column.saved {
+                    Some((_, value)) => value(line).to_string(),
+                    None => (column.text)(line),
+                };
+                csv::field(&cell).into_owned()
             });
             text.push_str(&cells.collect::<Vec<_>>().join(","));
             text.push('\n');

@@ -24,7 +24,6 @@ fn is_limiter(kind: &str) -> bool {
 /// The limiters of a text, and what they are set to. A key that the sweep varies is not set by the limiter's table.
 pub fn limiters(text: &str) -> Value {
     let parts = parts(text);
-    let sweep = parts.iter().find(|part| part.heading == "[sweep]");
     let found = parts.iter().enumerate().filter_map(|(number, part)| {
         let name = part.entry("name")?.text();
         let kind = part
@@ -34,11 +33,7 @@ pub fn limiters(text: &str) -> Value {
         if !is_limiter(kind) {
             return None;
         }
-        let is_varied = |key: &str| {
-            sweep.is_some_and(|sweep| {
-                sweep.entry(name).is_some() || sweep.entry(&format!("{name}.{key}")).is_some()
-            })
-        };
+        let is_varied = |key: &str| is_varied(&parts, name, key);
         let depth = DEPTHS.into_iter().find(|key| has(kind, key))?;
         let of = |key: &str, read: fn(&str) -> Result<u64, String>| {
             let text = part.entry(key).map(|entry| entry.text().to_owned());
@@ -61,6 +56,20 @@ pub fn limiters(text: &str) -> Value {
     found.collect()
 }
 
+/// Whether the sweep varies a key of the table with this name: in its own table, or in one that it has for this name.
+fn is_varied(parts: &[Part<'_>], name: &str, key: &str) -> bool {
+    parts.iter().any(|part| {
+        let heading = part.heading.replace(['[', ']', '"', '\'', ' '], "");
+        match heading.strip_prefix("sweep") {
+            Some("") => {
+                part.entry(name).is_some() || part.entry(&format!("{name}.{key}")).is_some()
+            }
+            Some(rest) => rest.strip_prefix('.') == Some(name) && part.entry(key).is_some(),
+            None => false,
+        }
+    })
+}
+
 /// The text with another value of a limiter's key. With another kind, keys that this kind does not have are left out.
 ///
 /// # Errors
@@ -78,18 +87,18 @@ pub fn turn(text: &str, number: usize, key: &str, value: &str) -> Result<String,
         if entry.key == key {
             turned.replace_range(entry.place.clone(), &value);
         } else if key == "kind" && is_foreign(part, entry.key, value.trim_matches('"')) {
-            turned.replace_range(entry.line.clone(), "");
+            turned.replace_range(entry.lines.clone(), "");
         }
     }
     if part.entry(key).is_none()
         && let Some(kind) = part.entry("kind")
     {
-        let end = if turned[..kind.line.end].ends_with('\n') {
+        let end = if turned[..kind.lines.end].ends_with('\n') {
             ""
         } else {
             "\n"
         };
-        turned.insert_str(kind.line.end, &format!("{end}{key} = {value}\n"));
+        turned.insert_str(kind.lines.end, &format!("{end}{key} = {value}\n"));
     }
     Ok(turned)
 }
@@ -125,8 +134,49 @@ mod tests {
             ),
             (Some("burst"), Some(30_000))
         );
-        let varied = format!("{TEXT}[sweep]\ngate.rate = [\"1mbit\"]\n");
-        assert_eq!(limiters(&varied)[0]["rate"]["varied"], true);
+    }
+
+    /// docs/reference/scenarios.md writes the key in quotes.
+    #[test]
+    fn what_the_sweep_varies_is_not_set_however_it_is_written() {
+        for sweep in [
+            "[sweep]\ngate.rate = [\"1mbit\"]\n",
+            "[sweep]\n\"gate.rate\" = [\"1mbit\"]\n",
+            "[sweep]\n'gate.rate' = [\n  \"1mbit\",\n]\n",
+            "[sweep.gate]\nrate = [\"1mbit\"]\n",
+            "[sweep.\"gate\"]\nrate = [\"1mbit\"]\n",
+            "[[sweep.gate]]\nrate = \"1mbit\"\n",
+        ] {
+            let text = format!("{TEXT}{sweep}");
+            assert!(Scenario::parse(text.as_str()).is_ok(), "{sweep}");
+            let found = &limiters(&text)[0];
+            let varied = ["rate", "depth"].map(|key| found[key]["varied"] == true);
+            assert_eq!(varied, [true, false], "{sweep}");
+        }
+        let other = format!("{TEXT}[sweep.line]\nrate = [\"1mbit\"]\n");
+        assert_eq!(limiters(&other)[0]["rate"]["varied"], false);
+    }
+
+    #[test]
+    fn quotes_of_either_kind_are_no_part_of_a_value() {
+        let text = TEXT.replace("\"policer\"", "'policer'");
+        assert_eq!(limiters(&text), limiters(TEXT));
+    }
+
+    #[test]
+    fn values_on_several_lines_are_left_out_whole() {
+        let policy = "policy = { priority = [ # both\n  \"queue\",\n  \"queue\" ] }\n";
+        let burst = "burst = \"30kB\"\n";
+        let text = TEXT.replace("\"policer\"", "\"pqp\"");
+        let text = text.replace(burst, &format!("queue = \"300kB\"\n{policy}"));
+        assert!(Scenario::parse(text.as_str()).is_ok());
+        let number = limiters(&text)[0]["number"].as_u64().expect("a number") as usize;
+        let turned = turn(&text, number, "kind", "policer").expect("turned");
+        assert_eq!(turned, TEXT.replace(burst, ""));
+        // A value on several lines is replaced whole, too.
+        let text = TEXT.replace("\"10mbit\"", "'''\n10mbit'''");
+        let turned = turn(&text, number, "rate", "10mbit").expect("turned");
+        assert_eq!(turned, TEXT);
     }
 
     #[test]

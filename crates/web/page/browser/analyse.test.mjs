@@ -195,7 +195,7 @@ test("the table sorts, filters and finds", async () => {
       .trim()
       .split("\n");
     assert.equal(csv.length, 6);
-    assert.ok(csv[0].startsWith("file,flow,segment,from,"));
+    assert.ok(csv[0].startsWith("file,flow,segment,from,ends,start_offset_s,duration_s,data_packets,"));
   });
 });
 

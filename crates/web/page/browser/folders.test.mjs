@@ -1,9 +1,19 @@
 // Captures in the folders of `tidegate web`: read by the program, shown by the same page, with the same numbers as in the browser.
 import assert from "node:assert/strict";
-import { copyFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { accessible, explain, fits, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
+import {
+  accessible,
+  explain,
+  fits,
+  open,
+  root,
+  serve,
+  staged,
+  temporary,
+  onPage as withPage,
+} from "./serve.mjs";
 
 const POLICED = resolve(root, "corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
 const SHAPED = resolve(root, "corpus/shaped-1500kbit/shaped-1500kbit.pcap.xz");
@@ -111,4 +121,25 @@ test("what is wrong with a listed capture is said, and the page goes on", async 
     await ready(page, 5);
     assert.equal(await page.locator(".captures li").count(), 1);
   });
+});
+
+test("what the list leaves out is said", async () => {
+  const outer = temporary("deep");
+  const deep = join(outer, ...Array(17).fill("d"));
+  mkdirSync(deep, { recursive: true });
+  copyFileSync(POLICED, join(deep, "policed.pcap.xz"));
+  const server = await serve([outer]);
+  try {
+    const [address, key] = server.address.split("#");
+    await withPage({ ...stage, server: { address } }, { hash: `#${key}` }, async (page) => {
+      await page.waitForSelector(".folders .problem");
+      assert.match(
+        await page.textContent(".folders .problem"),
+        /1 folder is not looked into, below 16 others/,
+      );
+      await accessible(page);
+    });
+  } finally {
+    server.end();
+  }
 });

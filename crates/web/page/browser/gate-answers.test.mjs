@@ -1,28 +1,33 @@
 // The view of a gate whose answers the tests give: late ones, and those to what the gate does not know.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { staged, onPage as withPage } from "./serve.mjs";
+import { saved, staged, onPage as withPage } from "./serve.mjs";
 
 const stage = staged(() => ["--gate", "unix:/nonexistent/tidegate.sock"]);
 
 /** Answers the page in the gate's place. */
 const GATE = `
-  const counted = { passed_packets: 1, passed_bytes: 1000, excess_packets: 0, excess_bytes: 0 };
+  const counted = (bps = 0) => ({
+    rate: 1e6, passed_packets: 1, passed_bytes: 1000 + performance.now() / 8e3 * bps, excess_packets: 0, excess_bytes: 0,
+  });
   const subscriber = (name) => ({
-    name, plan: "home", set: false, suspended: false, turn: null, matches: ["192.0.2.16"], down: null, up: null,
+    name, plan: "home", set: false, suspended: false, turn: null, matches: ["192.0.2.16"], down: counted(8e5), up: counted(),
   });
   const names = ["alice", "anna", "bob"];
+  const place = { interface: "lan", hook: "xdp-native", direction: "up", attached: true };
+  /** What the tests change of it. */
+  globalThis.gate = { access: { change: false, why: "start it with --gate-change" }, status: {}, events: [], fails: false };
   const answers = {
-    access: () => ({ change: false, why: "start it with --gate-change" }),
+    access: () => gate.access,
     "v1/status": () => ({
-      version: "1", file: "gate.toml", attachments: [], plans: 1, subscribers: 3, set: 0, unsettled: false, age_s: 0,
-      down: counted, up: counted, unlimited: [],
+      version: "1", file: "gate.toml", attachments: [place], plans: 1, subscribers: 3, set: 0, shadow: false, unsettled: false, age_s: 0,
+      down: counted(), up: counted(), unlimited: [], ...gate.status,
     }),
     "v1/subscribers": (fields) => {
       const found = names.filter((name) => name.includes(fields.get("name") ?? ""));
       return { matched: found.length, age_s: 0, subscribers: found.map(subscriber) };
     },
-    "v1/events": () => [],
+    "v1/events": () => gate.events,
   };
   const late = new Promise((release) => { globalThis.release = release; });
   const asks = globalThis.fetch;
@@ -32,6 +37,9 @@ const GATE = `
     if (searchParams.get("name") === "a") await late;
     const answer = answers[pathname.slice("/gate/".length)];
     if (answer) return Response.json(answer(searchParams));
+    const name = names.find((name) => pathname.endsWith("/v1/subscribers/" + name));
+    if (name && gate.fails) return Response.json({ error: "the gate did not answer within 30 s" }, { status: 504 });
+    if (name) return Response.json(subscriber(name));
     return Response.json({ error: "there is no subscriber of this name" }, { status: 404 });
   };
 `;
@@ -96,5 +104,99 @@ test("without the key the view says which address to open", async () => {
     await page.waitForSelector("main .problem");
     assert.match(await page.textContent("main"), /open the address that tidegate web printed/);
     assert.doesNotMatch(await page.textContent("main"), /--gate unix/);
+  });
+});
+
+test("a gate that enforces nothing is told of, in the words of tidegate gate status", async () => {
+  await onGate("", async (page) => {
+    await page.waitForSelector(ROWS);
+    assert.equal(await page.locator("[role=alert]").count(), 0);
+    await page.evaluate(() => {
+      globalThis.gate.status = { attachments: [], shadow: true, unsettled: true };
+    });
+    await page.waitForSelector("[role=alert]");
+    assert.deepEqual(await page.$$eval("[role=alert]", (all) => all.map((one) => one.textContent)), [
+      "attached to no interface: nothing is limited",
+      "shadow: nothing is dropped or marked, the counts say what would be",
+      "a change was made only in part: tidegate gate reload tries again",
+    ]);
+    await page.evaluate(() => {
+      const place = {
+        interface: "lan",
+        hook: "xdp-native",
+        direction: "up",
+        attached: true,
+        renamed: "lan7",
+      };
+      globalThis.gate.status = { attachments: [place] };
+    });
+    await page.waitForSelector("[role=alert]", { state: "detached" });
+    assert.match(
+      await page.textContent(".facts"),
+      /lan up \(xdp-native, the interface is named lan7 now: rename it in the file\)/,
+    );
+  });
+});
+
+test("the throughput of a subscriber goes on where the list is of others", async () => {
+  await onGate("&subscriber=bob", async (page) => {
+    await page.waitForSelector(".subscriber canvas");
+    await page.fill(".gate input[type=search]", "al");
+    await page.waitForFunction((rows) => document.querySelectorAll(rows).length === 1, ROWS);
+    const times = async () => {
+      const svg = String(await saved(page, "[aria-label='Save Throughput of the subscriber as SVG']"));
+      return /<path d="(M[^"]*)" fill="none"/.exec(svg)?.[1].split("L").length ?? 0;
+    };
+    const before = await times();
+    await page.waitForTimeout(7000);
+    const after = await times();
+    assert.ok(after >= before + 2, `${before} points, then ${after}`);
+  });
+});
+
+test("an answer that fails for once leaves what a person typed, and what is asked", async () => {
+  await onGate("&subscriber=bob", async (page) => {
+    await page.evaluate(() => {
+      globalThis.gate.access = { change: true };
+    });
+    const rate = page.getByLabel("Rate down", { exact: true });
+    await rate.fill("3mbit");
+    await rate.press("Enter");
+    await page.waitForSelector("dialog[open]");
+    await page.evaluate(() => {
+      globalThis.gate.fails = true;
+    });
+    await page.waitForSelector(".problem");
+    assert.match(await page.textContent(".problem"), /did not answer within 30 s/);
+    await page.evaluate(() => {
+      globalThis.gate.fails = false;
+    });
+    await page.waitForSelector(".problem", { state: "detached" });
+    assert.equal(await page.locator("dialog[open]").count(), 1);
+    assert.equal(await rate.inputValue(), "3mbit");
+  });
+});
+
+test("events say what they have, and headings which way they sort", async () => {
+  await onGate("&subscriber=bob", async (page) => {
+    await page.evaluate(() => {
+      const keys = { quota: "500GB", policy: { hosts: [4, 2] } };
+      globalThis.gate.events = [
+        { time: "2026-11-29T10:00:00.000Z", by: "uid 0", event: "set", subscriber: "bob", down: 3e6, keys },
+      ];
+    });
+    await page.waitForSelector(".events tbody tr");
+    assert.match(
+      await page.textContent(".events tbody tr"),
+      /down 3\.00 Mbit\/s; keys quota 500GB, policy hosts 4, 2/,
+    );
+    for (const [title, order, mark] of [
+      ["subscriber", "ascending", "▴"],
+      ["exceeds the limit", "descending", "▾"],
+    ]) {
+      await page.click(`.gate thead button:text-is("${title}")`);
+      const head = page.locator(`.gate th[aria-sort=${order}]`);
+      assert.equal(await head.textContent(), `${title} ${mark}`);
+    }
   });
 });

@@ -62,6 +62,16 @@ async function release(page) {
   await page.waitForTimeout(1000);
 }
 
+/** Lets questions of this kind to `tidegate web` fail, as where it has ended; none if there is none. */
+const fail = (page, ask) =>
+  page.evaluate((ask) => {
+    globalThis.asks ??= globalThis.fetch;
+    globalThis.fetch = (path, options) =>
+      ask && options?.body?.includes(`"ask":"${ask}"`)
+        ? Promise.reject(new TypeError("Failed to fetch"))
+        : globalThis.asks(path, options);
+  }, ask);
+
 const opened = (page) => page.$$eval(".captures li b", (all) => all.map((one) => one.textContent));
 
 test("captures that were asked for are not opened after all were closed", async () => {
@@ -134,6 +144,74 @@ test("a filter of the address holds until a person takes it away", async () => {
     await open(page, SHAPED);
     await page.waitForTimeout(500);
     assert.equal(await page.inputValue(find), "");
+  });
+});
+
+test("an address that is pasted shows its own lines, whatever was chosen before", async () => {
+  await onPage(async (page) => {
+    await page.click(`.folders button:has-text("policed")`);
+    await page.waitForSelector(".lines .row");
+    const find = ".table input[type=search]";
+    await page.fill(find, "nothing has this");
+    const shows = async (hash, wanted) => {
+      await page.evaluate((hash) => {
+        location.hash = hash;
+      }, hash);
+      await page.waitForFunction(
+        (wanted) => document.querySelector(".table [role=status]").textContent === wanted,
+        `${wanted} of 10 transfers`,
+      );
+      assert.equal(await page.inputValue(find), "");
+    };
+    await shows("all=1&cause=policer", 5);
+    await shows("all=1&sort=rtt", 10);
+    assert.equal(await page.inputValue(".table select"), "");
+    await shows("cause=policer", 5);
+    // What was chosen just before a person leaves is there again.
+    await page.selectOption(".table select", "");
+    await page.fill(find, "nothing has this");
+    await page.click(".views button:has-text('Lab')");
+    await page.goBack();
+    await page.waitForSelector(find);
+    assert.equal(await page.inputValue(find), "nothing has this");
+  });
+});
+
+test("a question that failed is told of, and is asked again", async () => {
+  const trouble = async (page) => {
+    await page.waitForSelector(".trouble");
+    assert.match(await page.textContent(".trouble"), /tidegate web does not answer/);
+  };
+  await onPage(async (page) => {
+    await page.waitForSelector(".folders tbody tr");
+    await fail(page, "lines");
+    await page.click(`.folders button:has-text("policed")`);
+    await trouble(page);
+    await fail(page, null);
+    await page.click(".table [role=columnheader] button:has-text('RTT')");
+    await page.waitForFunction(() => /policer/.test(document.querySelector(".lines .row").textContent));
+    for (const [ask, key] of [
+      ["panel", "+"],
+      ["measure", "m"],
+      ["packet-at", "l"],
+    ]) {
+      await fail(page, null);
+      await explain(page, 0);
+      assert.equal(await page.locator(".trouble").count(), 0);
+      await fail(page, ask);
+      await page.focus("section.picture");
+      await page.keyboard.press(key);
+      await trouble(page);
+      assert.equal(await page.textContent(".said"), "");
+      await page.click(".story button:text-is('Close')");
+    }
+    await fail(page, "summary");
+    await page.click("text=Close all");
+    await page.click(`.folders button:has-text("policed")`);
+    await page.waitForSelector(".lines .row");
+    assert.equal(await page.locator(".trouble").count(), 0);
+    await page.click(".summary summary");
+    await trouble(page);
   });
 });
 

@@ -74,6 +74,53 @@ test("a mistake is named with its place, as the command line names it", async ()
   });
 });
 
+test("a text that was changed is kept, whatever the address names", async () => {
+  await onLab({ hash: "#view=lab&scenario=capture" }, async (page) => {
+    await page.waitForSelector("button.primary:not([disabled])");
+    const text = await page.inputValue("textarea");
+    await page.click("text=Link");
+    await page.fill("textarea", `# mine\n${text}`);
+    await page.click(".views button:has-text('Analyse')");
+    await page.goBack();
+    await page.waitForSelector("textarea");
+    assert.equal(await page.inputValue("textarea"), `# mine\n${text}`);
+    // Another address is pasted: the page asks first.
+    const paste = (scenario) =>
+      page.evaluate((scenario) => {
+        location.hash = `view=lab&scenario=${scenario}`;
+      }, scenario);
+    await paste("policies");
+    await page.waitForSelector(".scenario .problem");
+    await accessible(page);
+    assert.equal(await page.inputValue("textarea"), `# mine\n${text}`);
+    await page.click("text=Show it instead");
+    await page.waitForFunction(() => document.querySelector(".scenario select").value === "policies");
+    assert.equal(await page.locator(".scenario .problem").count(), 0);
+    // What was not changed makes room at once.
+    await paste("capture");
+    await page.waitForFunction((text) => document.querySelector("textarea").value === text, text);
+  });
+});
+
+test("a scheme is changed though values are on several lines, and what the sweep varies is not", async () => {
+  await onLab({ hash: "#view=lab&scenario=capture" }, async (page) => {
+    await page.waitForSelector(".limiter select");
+    const text = await page.inputValue("textarea");
+    const pqp = text
+      .replace('kind = "policer"', 'kind = \'pqp\'\npolicy = { priority = [\n  "queue",\n  "queue" ] }')
+      .replace(/^burst = .*$/m, 'queue = "300kB"');
+    await page.fill("textarea", `${pqp}\n[sweep]\n"gate.rate" = ["1mbit", "2mbit"]\n`);
+    await page.waitForFunction(() =>
+      /varied by the sweep/.test(document.querySelector(".limiter")?.textContent),
+    );
+    await page.waitForSelector("button.primary:not([disabled])");
+    await page.selectOption(".limiter select", "policer");
+    await page.waitForFunction(() => /kind = "policer"/.test(document.querySelector("textarea").value));
+    assert.doesNotMatch(await page.inputValue("textarea"), /policy|"queue"/);
+    await page.waitForSelector("button.primary:not([disabled])");
+  });
+});
+
 test("a tap's capture opens in Analyse, and is judged there", async () => {
   await onLab({ hash: "#view=lab&scenario=capture" }, async (page) => {
     await run(page);

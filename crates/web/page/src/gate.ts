@@ -1,6 +1,6 @@
 // A running gate, through `tidegate web --gate`: what it does now, and what it did since the page looks.
 
-import { batch, computed, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { key, serves } from "./key";
 import { linkedSubscriber } from "./state";
 import { format } from "./url";
@@ -100,6 +100,9 @@ export interface Status {
   plans: number;
   subscribers: number;
   set: number;
+  /** Nothing is dropped or marked: the counts say what would be. */
+  shadow: boolean;
+  /** A change was made only in part. */
   unsettled: boolean;
   age_s: number;
   down: Counted;
@@ -189,6 +192,17 @@ export const plans = computed(() =>
   [...new Set(listed.value.flatMap(({ subscriber }) => subscriber.plan ?? []))].sort(),
 );
 
+// What was answered of another subscriber is not shown for this one.
+effect(() => {
+  chosen.value;
+  batch(() => {
+    detail.value = null;
+    queues.value = [];
+    happened.value = [];
+    flows.value = null;
+  });
+});
+
 /** Rates over time, the latest KEPT of them. */
 export class History {
   /** Times in seconds and the rates then, by turns: down, up, and what exceeds of both. */
@@ -248,6 +262,16 @@ export function historyOf(name: string): History {
   return found;
 }
 
+/** Why an answer is none, and its status. */
+class Refusal extends Error {
+  constructor(
+    why: string,
+    readonly status: number,
+  ) {
+    super(why);
+  }
+}
+
 async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
   const headers: Record<string, string> = { Authorization: `Bearer ${key}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -255,7 +279,7 @@ async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> 
   if (body !== undefined) request.body = JSON.stringify(body);
   const answer = await fetch(`gate/${path}`, request);
   const told = (await answer.json()) as T & { error?: string };
-  if (!answer.ok) throw new Error(told.error ?? `the gate answered ${answer.status}`);
+  if (!answer.ok) throw new Refusal(told.error ?? `the gate answered ${answer.status}`, answer.status);
   return told;
 }
 
@@ -318,11 +342,11 @@ async function look(mine: number): Promise<void> {
   const filter = find.peek();
   const query = `v1/subscribers?limit=${MOST}${filter ? `&name=${encodeURIComponent(filter)}` : ""}`;
   const watches = name !== null && status.peek()?.line !== undefined;
-  // The others are shown without one that is unknown.
+  // What the gate does not know is nothing. What fails for once leaves what was known before, and what a person types below it.
   let wrong: string | null = null;
   const without = (error: unknown) => {
     wrong = said(error);
-    return null;
+    return error instanceof Refusal && error.status === 404 ? null : undefined;
   };
   const [gate, page, one, events, watched] = await Promise.all([
     ask<Status>("v1/status"),
@@ -330,20 +354,24 @@ async function look(mine: number): Promise<void> {
     name === null ? null : ask<Subscriber>(path(name)).catch(without),
     // A gate of an earlier version has none.
     name === null
-      ? []
-      : ask<Happened[]>(`v1/events?limit=${EVENTS}&subscriber=${encodeURIComponent(name)}`).catch(() => []),
+      ? null
+      : ask<Happened[]>(`v1/events?limit=${EVENTS}&subscriber=${encodeURIComponent(name)}`).catch(() => null),
     watches
       ? ask<{ matched: number; flows: Flow[] }>(`${path(name)}/flows?limit=${FLOWS}`).catch(without)
       : null,
   ]);
   if (mine !== turn) return;
   const at = seconds();
-  for (const [name, history] of histories) if (history.until < at - SPAN) histories.delete(name);
+  for (const [other, history] of histories)
+    if (other !== name && history.until < at - SPAN) histories.delete(other);
   total.add(at - gate.age_s, gate.down, gate.up);
   const found = page.subscribers.map((subscriber) => ({
     subscriber,
     rates: historyOf(subscriber.name).add(at - page.age_s, subscriber.down, subscriber.up),
   }));
+  // The list has only those that were searched for, and not more than the gate lists.
+  if (one && !found.some(({ subscriber }) => subscriber.name === one.name))
+    historyOf(one.name).add(at - page.age_s, one.down, one.up);
   batch(() => {
     status.value = gate;
     matched.value = page.matched;
@@ -352,10 +380,13 @@ async function look(mine: number): Promise<void> {
     trouble.value = null;
     if (name !== chosen.peek()) return;
     trouble.value = wrong;
-    detail.value = one;
-    queues.value = one ? took(one) : [];
-    happened.value = events.toReversed();
-    flows.value = watched && { matched: watched.matched, shown: flowed(watched.flows) };
+    if (one !== undefined) {
+      detail.value = one;
+      queues.value = one ? took(one) : [];
+    }
+    if (events) happened.value = events.toReversed();
+    if (watched !== undefined)
+      flows.value = watched && { matched: watched.matched, shown: flowed(watched.flows) };
   });
 }
 
@@ -402,13 +433,7 @@ function again(): void {
 }
 
 export function choose(name: string | null): void {
-  batch(() => {
-    linkedSubscriber.value = name ?? undefined;
-    detail.value = null;
-    queues.value = [];
-    happened.value = [];
-    flows.value = null;
-  });
+  linkedSubscriber.value = name ?? undefined;
   history.pushState(null, "", format({ view: "gate", ...(name === null ? {} : { subscriber: name }) }));
   if (name !== null) again();
 }

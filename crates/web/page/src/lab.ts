@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { Engine } from "./engine/engine";
 import type { Checked, Completion, Example, Limiter, Live, Simulated, Size } from "./engine/types";
-import { go, linked, open, save } from "./state";
+import { go, linked, open, save, trouble } from "./state";
 import { SCENARIOS } from "./studies";
 import { format } from "./url";
 
@@ -47,6 +47,10 @@ export const name = computed(() => {
 });
 /** For the lab that has not begun yet. */
 let wanted: string | undefined;
+/** The text when it was shown or linked last. One that differs was written here, and is nowhere else. */
+let settled = "";
+/** The scenario that the address names, where it is not shown since the text would be lost. */
+export const withheld = signal<string | null>(null);
 
 /** Loads the examples, and shows the one that the address names. */
 export async function begin(): Promise<void> {
@@ -66,16 +70,24 @@ export async function begin(): Promise<void> {
 }
 
 /** Shows a scenario: the one of this name, or this text. */
-async function show(scenario: string): Promise<void> {
+export async function show(scenario: string): Promise<void> {
   if (named.has(scenario) || SCENARIOS.has(scenario)) await use(scenario);
-  else text.value = scenario;
+  else settle(scenario);
+}
+
+function settle(scenario: string): void {
+  settled = scenario;
+  text.value = scenario;
+  withheld.value = null;
 }
 
 effect(() => {
   const scenario = linked.value;
+  withheld.value = null;
   if (scenario === undefined) return;
-  wanted = scenario;
-  if (examples.peek().length > 0) void show(scenario);
+  if (examples.peek().length === 0) wanted = scenario;
+  else if (text.peek() === settled) void show(scenario);
+  else withheld.value = scenario;
 });
 
 /** Takes a scenario by its name. */
@@ -85,7 +97,7 @@ export async function use(chosen: string): Promise<void> {
   const load = SCENARIOS.get(chosen);
   if (load && !named.has(chosen)) named.set(chosen, await load());
   // Another one may have been chosen, or written, while its text came.
-  if (wanted === chosen && text.value === before) text.value = named.get(chosen) ?? before;
+  if (wanted === chosen && text.value === before) settle(named.get(chosen) ?? before);
 }
 
 // The scenario is checked soon after the last change of its text.
@@ -96,6 +108,17 @@ effect(() => {
   waiting = window.setTimeout(() => void check(scenario), 150);
 });
 
+/** Asks the engine that has the text. What fails is said, and nothing is answered. */
+async function asked<T>(question: (engine: Engine) => Promise<T>): Promise<T | null> {
+  if (!checker) return null;
+  try {
+    return await question(checker);
+  } catch (error) {
+    mistake.value = said(error);
+    return null;
+  }
+}
+
 async function check(scenario: string): Promise<void> {
   let found: Checked | null = null;
   let wrong: string | null = null;
@@ -104,30 +127,32 @@ async function check(scenario: string): Promise<void> {
   } catch (error) {
     wrong = said(error);
   }
-  const limits = (await checker?.ask<Limiter[]>({ ask: "limiters", scenario }).catch(() => [])) ?? [];
+  const limits = await asked((engine) => engine.ask<Limiter[]>({ ask: "limiters", scenario }));
   if (text.value !== scenario) return;
-  limiters.value = limits;
+  limiters.value = limits ?? [];
   checked.value = found;
-  mistake.value = wrong;
+  // Where the limiters are not known, why is said already.
+  if (limits || wrong) mistake.value = wrong;
 }
 
 /** What may be written at a place of the scenario. */
 export async function complete(at: number): Promise<Completion | null> {
   const scenario = text.value;
-  const found = await checker?.ask<Completion>({ ask: "complete", scenario, at });
+  const found = await asked((engine) => engine.ask<Completion>({ ask: "complete", scenario, at }));
   return found && text.value === scenario ? found : null;
 }
 
 /** Sets a limiter's key in the text. */
 export async function turn(limiter: Limiter, key: string, value: string): Promise<void> {
   const scenario = text.value;
-  const turned = await checker?.text({ ask: "turn", scenario, number: limiter.number, key, value });
-  if (turned !== undefined && text.value === scenario) text.value = turned;
+  const { number } = limiter;
+  const turned = await asked((engine) => engine.text({ ask: "turn", scenario, number, key, value }));
+  if (turned !== null && text.value === scenario) text.value = turned;
 }
 
 /** How deep the literature has such a limiter, for round trips up to this long. */
 export async function sizes(kind: string, bps: number, rtt_s: number): Promise<Size[]> {
-  return (await checker?.ask<Size[]>({ ask: "sizes", kind, bps, rtt_s })) ?? [];
+  return (await asked((engine) => engine.ask<Size[]>({ ask: "sizes", kind, bps, rtt_s }))) ?? [];
 }
 
 export async function run(): Promise<void> {
@@ -173,22 +198,31 @@ export function close(run: Run): void {
   runs.value = runs.value.filter((one) => one !== run);
 }
 
+/** Says why a run did not answer, unless it was closed meanwhile. */
+export function failed(run: Run, error: unknown): undefined {
+  if (runs.value.includes(run)) trouble.value = said(error);
+}
+
 /** Saves a run's points with all their columns. */
 export async function saveResults(run: Run): Promise<void> {
-  const text = await run.engine.text({ ask: "results" });
-  save(`run-${run.number}.csv`, new Blob([text], { type: "text/csv" }));
+  const text = await run.engine.text({ ask: "results" }).catch((error) => failed(run, error));
+  if (text !== undefined) save(`run-${run.number}.csv`, new Blob([text], { type: "text/csv" }));
 }
 
 /** Opens a capture that a tap of the simulation made. */
 export async function analyse(run: Run, name: string): Promise<void> {
-  const bytes = await run.engine.bytes({ ask: "capture", name });
+  const bytes = await run.engine.bytes({ ask: "capture", name }).catch((error) => failed(run, error));
+  if (!bytes) return;
   go("analyse");
   await open([new File([bytes], `run-${run.number}-${name}`)]);
 }
 
 /** Puts the scenario into the address, which can then be sent to others, and copies it. Says what it did. */
 export async function link(): Promise<string> {
-  history.replaceState(null, "", format({ view: "lab", scenario: name.value || text.value }));
+  const scenario = name.value || text.value;
+  settle(text.value);
+  linked.value = scenario;
+  history.replaceState(null, "", format({ view: "lab", scenario }));
   try {
     await navigator.clipboard.writeText(location.href);
     return "The link is copied.";

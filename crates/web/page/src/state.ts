@@ -1,7 +1,7 @@
 // What the page knows, and what a person can do with it.
 import { batch, computed, signal } from "@preact/signals";
 import { type Answers, Engine } from "./engine/engine";
-import { type Listed, list, Served } from "./engine/served";
+import { type Listed, type Listing, list, Served } from "./engine/served";
 import type {
   Arranged,
   Arrangement,
@@ -34,10 +34,9 @@ const worker = new Engine();
 /** Reads captures in this browser, or asks `tidegate web`. */
 export let engine: Answers = worker;
 /** What `tidegate web` lists, if it was given folders. */
-export const listed = signal<Listed[] | null>(null);
+export const listing = signal<Listing | null>(null);
 export const captures = signal<Capture[]>([]);
 export const columns = signal<Column[]>([]);
-export const arrangement = signal<Arrangement>({ descending: false, find: "", all: false });
 export const arranged = signal<Arranged | null>(null);
 /** Grows when the lines of the table change. */
 export const edition = signal(0);
@@ -56,6 +55,7 @@ export const busy = computed(() => captures.value.some((one) => !one.report && !
 /** What the address names and the page has not shown yet, such as a transfer whose capture is not open. */
 let address = parse(location.hash);
 if (address.view) view.value = address.view;
+export const arrangement = signal(arrangementOf(address));
 /** The scenario that the address names: an example, or a text. */
 export const linked = signal(address.scenario);
 export const linkedStudy = signal(address.study);
@@ -85,6 +85,17 @@ function named(): string[] {
   return [capture, first, second].filter((name) => name !== undefined);
 }
 
+/** All of the arrangement that an address names: what it leaves out is as at first. */
+function arrangementOf({ sort, descending, find, cause, all }: Address): Arrangement {
+  return {
+    ...(sort ? { sort } : {}),
+    descending: descending ?? false,
+    find: find ?? "",
+    ...(cause ? { cause } : {}),
+    all: all ?? false,
+  };
+}
+
 /** Forgets what the address names: it is shown, or a person looks at something else. */
 function arrived(): void {
   address = {};
@@ -101,13 +112,17 @@ addEventListener("hashchange", () => {
     linkedStudy.value = address.study;
     linkedSubscriber.value = address.subscriber;
     awaited.value = named();
+    if (view.value === "analyse") arrangement.value = arrangementOf(address);
   });
   if (view.value === "analyse") void follow();
 });
 
 /** Shows what another address names, and opens what `tidegate web` has of it. */
 async function follow(): Promise<void> {
-  if (captures.value.length > 0) await restore();
+  if (captures.value.length > 0) {
+    await arrange({});
+    await restore();
+  }
   if (captures.value.length === 0 || awaited.value.length > 0) await refresh();
 }
 
@@ -122,6 +137,14 @@ function said(error: unknown): string {
 /** Says what went wrong, as long as the captures are open that were when it was begun. */
 function say(error: unknown, begun = generation): void {
   if (begun === generation) trouble.value = said(error);
+}
+
+/** Takes the error of a question. It is said unless what was asked about is not shown any more: its captures, or what `isShown` tells of. */
+export function failing(isShown = () => true): (error: unknown) => undefined {
+  const begun = generation;
+  return (error) => {
+    if (isShown()) say(error, begun);
+  };
 }
 
 /** Lets what was answered be drawn, and asked for, before the engine is busy again. A page that is not seen draws no frames. */
@@ -218,9 +241,9 @@ export function lookBetween(from: number, to: number): void {
 export async function refresh(): Promise<void> {
   if (!served) return;
   try {
-    listed.value = await list();
+    listing.value = await list();
     // The address may name some of them.
-    const wanted = listed.value.filter(({ name }) => awaited.value.includes(name));
+    const wanted = listing.value.captures.filter(({ name }) => awaited.value.includes(name));
     if (wanted.length > 0) await openListed(wanted);
   } catch (error) {
     say(error);
@@ -357,6 +380,8 @@ export function leave(): void {
 export function go(to: View): void {
   trouble.value = null;
   if (view.value === to) return;
+  // A change of the last moment is written now: who comes back finds it.
+  if (view.value === "analyse") history.replaceState(null, "", here());
   view.value = to;
   // The browser's button leads back to the view before, and not out of the page.
   history.pushState(null, "", to === "analyse" ? here() : format({ view: to }));
@@ -415,19 +440,6 @@ export const saveCsv = () => saveTable("transfers.csv", { ask: "csv" });
 
 /** Shows what the address names, once its capture is open. */
 async function restore(): Promise<void> {
-  const { sort, descending, find, cause, all } = address;
-  if (sort || find || cause || all) {
-    const wanted: Partial<Arrangement> = {
-      descending: descending ?? false,
-      find: find ?? "",
-      all: all ?? false,
-    };
-    if (sort) wanted.sort = sort;
-    if (cause) wanted.cause = cause;
-    // A person may choose otherwise before the next capture is open.
-    for (const field of ["sort", "descending", "find", "cause", "all"] as const) delete address[field];
-    await arrange(wanted);
-  }
   const known = (name?: string) => captures.value.find((one) => one.report && one.name === name);
   const [first, second, capture] = [known(address.first), known(address.second), known(address.capture)];
   awaited.value = named().filter((name) => !known(name));

@@ -13,6 +13,8 @@ export interface Range {
 export interface Hooks {
   numbers: (panel: string, view: View) => Promise<Float64Array>;
   color: (ink: string) => string;
+  /** Takes the error of a question for numbers. */
+  failed: (error: unknown) => void;
   hover: (seconds: number | null) => void;
 }
 
@@ -38,6 +40,7 @@ export class PanelPlot {
   /** The frame in which it will be drawn, if it must be. */
   private due = 0;
   private marked = false;
+  private ended = false;
   /** The pixels that the points were chosen for. */
   private chosen = { width: 0, height: 0 };
   private raster = new Raster(1, 1);
@@ -197,8 +200,8 @@ export class PanelPlot {
     try {
       this.curves = unpack(await this.hooks.numbers(this.info.key, view), this.info.curves);
       this.schedule();
-    } catch {
-      // The transfer was closed meanwhile.
+    } catch (error) {
+      if (!this.ended) this.hooks.failed(error);
     }
     this.asked = false;
     if (this.stale) {
@@ -245,6 +248,7 @@ export class PanelPlot {
   }
 
   destroy(): void {
+    this.ended = true;
     cancelAnimationFrame(this.due);
     this.plot.destroy();
   }

@@ -10,6 +10,12 @@ export interface Listed {
   bytes: number;
 }
 
+/** The captures in the folders, and in sentences what is not among them. */
+export interface Listing {
+  captures: Listed[];
+  left_out: string[];
+}
+
 const authorized = { Authorization: `Bearer ${key}` };
 
 /** Another page has the place of this one, or its desk failed: what it read is forgotten. */
@@ -20,9 +26,15 @@ async function checked(answer: Response): Promise<Response> {
   return answer;
 }
 
+/** Browsers do not say which server they cannot reach. */
+function unreached(error: unknown): never {
+  throw error instanceof TypeError ? new Error("tidegate web does not answer: does it still run?") : error;
+}
+
 /** The captures in the folders. */
-export async function list(): Promise<Listed[]> {
-  return (await checked(await fetch("api/captures", { headers: authorized }))).json() as Promise<Listed[]>;
+export async function list(): Promise<Listing> {
+  const answer = await fetch("api/captures", { headers: authorized }).catch(unreached);
+  return (await checked(answer)).json() as Promise<Listing>;
 }
 
 export class Served implements Answers {
@@ -59,7 +71,7 @@ export class Served implements Answers {
     };
     void watch();
     try {
-      const reply = await fetch(desk, question);
+      const reply = await fetch(desk, question).catch(unreached);
       if (LOST.includes(reply.status) && desk === this.desk) {
         const why = (await reply.clone().text()).trim();
         this.restart(why);

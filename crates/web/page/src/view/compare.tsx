@@ -10,6 +10,7 @@ import {
   comparing,
   comparison,
   engine,
+  failing,
   leaveComparison,
   lookBetween,
   saveBetween,
@@ -87,15 +88,18 @@ const numbers = (panel: string, view: View) => engine.numbers({ ask: "between-pa
 
 /** What `tidegate diagnose` says of two captures, and its pictures over one axis of time. */
 export function ComparisonView() {
+  const shown = comparison.value;
+  // While other captures are compared, the engine may know those already.
+  const failed = failing(() => comparison.value === shown && !comparing.value);
   const state = useSaid(
     async (at) => {
       const packet = await engine.ask<Crossing | null>({ ask: "between-packet", at });
       return packet && words(packet);
     },
     async (part) => measured(part, await engine.ask<Crossed>({ ask: "between-measure", ...part })),
+    failed,
   );
   const { part, hover, select } = state;
-  const shown = comparison.value;
   useEffect(() => void select(null), [shown]);
   if (!shown) return null;
   const { told, of } = shown;
@@ -162,6 +166,7 @@ export function ComparisonView() {
             look={lookBetween}
             whole={told.seconds}
             numbers={numbers}
+            failed={failed}
             hover={(at) => void hover(at)}
             select={(part) => void select(part)}
             selected={part}

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { captures, listed, openListed, refresh } from "../state";
+import { captures, listing, openListed, refresh } from "../state";
 import { value } from "../units";
 
 /** Lines that are shown; who has more captures finds them by name. */
@@ -10,8 +10,8 @@ const MOST = 200;
 export function Folders() {
   useEffect(() => void refresh(), []);
   const find = useSignal("");
-  const all = listed.value;
-  if (!all) return null;
+  if (!listing.value) return null;
+  const { captures: all, left_out } = listing.value;
   const open = new Set(captures.value.map((one) => one.name));
   const wanted = find.value.toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(wanted));
@@ -41,6 +41,11 @@ export function Folders() {
           Look again
         </button>
       </div>
+      {left_out.map((text) => (
+        <p key={text} class="problem" role="status">
+          {text}
+        </p>
+      ))}
       <div class="scroll" tabIndex={0} role="group" aria-label="Captures">
         <table>
           <thead>

@@ -21,6 +21,7 @@ import {
   type Pair,
   queues,
   SPAN,
+  type Status,
   type Subscriber,
   search,
   status,
@@ -98,16 +99,25 @@ function paired({ peer, age_s, follows_s, asked_s, unknown_limiters, error }: Pa
   return said.join("; ");
 }
 
+/** What keeps the gate from limiting as its file says, in the words of `tidegate gate status`. */
+function alarms({ attachments, shadow, unsettled }: Status): string[] {
+  const said: string[] = [];
+  if (attachments.length === 0) said.push("attached to no interface: nothing is limited");
+  if (shadow) said.push("shadow: nothing is dropped or marked, the counts say what would be");
+  if (unsettled) said.push("a change was made only in part: `tidegate gate reload` tries again");
+  return said;
+}
+
 function Facts() {
   const gate = status.value;
   if (!gate) return null;
   const places = gate.attachments.map(
-    ({ interface: name, hook, direction, attached }) =>
-      `${name} ${direction} (${attached ? hook : "NOT ATTACHED"})`,
+    ({ interface: name, hook, direction, attached, renamed }) =>
+      `${name} ${direction} (${attached ? hook : "NOT ATTACHED"}${renamed ? `, the interface is named ${renamed} now: rename it in the file` : ""})`,
   );
   const missed = gate.unlimited.filter(({ packets }) => packets > 0);
   const facts: [string, string][] = [
-    ["Interfaces", places.join(", ")],
+    ["Interfaces", places.join(", ") || "none"],
     ["Subscribers", `${gate.subscribers.toLocaleString("en")} on ${gate.plans} plans, ${gate.set} set live`],
     [
       "Packets that no limiter saw",
@@ -120,14 +130,21 @@ function Facts() {
     ["File", `${gate.file}, tidegate ${gate.version}`],
   ];
   return (
-    <dl class="facts">
-      {facts.map(([name, text]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </div>
+    <>
+      {alarms(gate).map((text) => (
+        <p key={text} class="problem" role="alert">
+          <Coded text={text} />
+        </p>
       ))}
-    </dl>
+      <dl class="facts">
+        {facts.map(([name, text]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
   );
 }
 
@@ -140,13 +157,15 @@ const ORDERS: Record<Sort, (one: Listed, other: Listed) => number> = {
   up: (one, other) => other.rates.up - one.rates.up,
   excess: (one, other) => excess(other) - excess(one),
 };
-const HEADS: [Sort, string][] = [
-  ["name", "subscriber"],
-  ["plan", "plan"],
-  ["down", "down"],
-  ["up", "up"],
-  ["excess", "exceeds the limit"],
+type Order = "ascending" | "descending";
+const HEADS: [Sort, string, Order][] = [
+  ["name", "subscriber", "ascending"],
+  ["plan", "plan", "ascending"],
+  ["down", "down", "descending"],
+  ["up", "up", "descending"],
+  ["excess", "exceeds the limit", "descending"],
 ];
+const MARKS: Record<Order, string> = { ascending: " ▴", descending: " ▾" };
 
 function Use({ name, rate, limit }: { name: string; rate: number; limit: number | null | undefined }) {
   return (
@@ -180,8 +199,8 @@ function Heaviest() {
         <table>
           <thead>
             <tr>
-              {HEADS.map(([name, title]) => (
-                <th key={name} scope="col" aria-sort={sort.value === name ? "descending" : "none"}>
+              {HEADS.map(([name, title, order]) => (
+                <th key={name} scope="col" aria-sort={sort.value === name ? order : "none"}>
                   <button
                     type="button"
                     onClick={() => {
@@ -189,7 +208,7 @@ function Heaviest() {
                     }}
                   >
                     {title}
-                    <span aria-hidden="true">{sort.value === name ? " ▾" : ""}</span>
+                    <span aria-hidden="true">{sort.value === name ? MARKS[order] : ""}</span>
                   </button>
                 </th>
               ))}
@@ -258,14 +277,23 @@ function Queues() {
   );
 }
 
+/** The fields of an object as words, each behind its name. */
+function pairs(fields: object): string[] {
+  return Object.entries(fields).map(([key, found]) => {
+    const isRate = typeof found === "number" && /^(down|up)$/.test(key);
+    return `${key.replaceAll("_", " ")} ${isRate ? value(found, "bit/s") : words(found)}`;
+  });
+}
+
+function words(found: unknown): string {
+  if (Array.isArray(found)) return found.map(words).join(", ");
+  return typeof found === "object" && found !== null ? pairs(found).join(", ") : String(found);
+}
+
 /** What a log's event says besides when, who and what. */
 function details(event: Happened): string {
   const { time, by, event: what, subscriber, ...rest } = event;
-  const told = Object.entries(rest).map(
-    ([key, found]) =>
-      `${key.replaceAll("_", " ")} ${typeof found === "number" && /^(down|up)$/.test(key) ? value(found, "bit/s") : [found].flat().join(", ")}`,
-  );
-  return told.join("; ");
+  return pairs(rest).join("; ");
 }
 
 /** What happened to the subscriber, where the gate keeps a log. */

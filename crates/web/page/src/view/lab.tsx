@@ -1,7 +1,22 @@
 import "./lab.css";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { begin, checked, examples, link, live, mistake, name, progress, run, runs, stop, use } from "../lab";
+import {
+  begin,
+  checked,
+  examples,
+  link,
+  live,
+  mistake,
+  name,
+  progress,
+  run,
+  runs,
+  show,
+  stop,
+  use,
+  withheld,
+} from "../lab";
 import { SCENARIOS } from "../studies";
 import { plural, time } from "../units";
 import { Editor } from "./editor";
@@ -22,6 +37,20 @@ function State() {
     <p class="quiet" role="status">
       {found &&
         `${found.title}: ${plural(found.points, "point")}, ${plural(found.seeds, "seed")}, ${time(found.work_s)} to simulate`}
+    </p>
+  );
+}
+
+/** Says that the address names another scenario than the one that is shown. */
+function Withheld() {
+  const scenario = withheld.value;
+  if (scenario === null) return null;
+  return (
+    <p class="problem">
+      <output>The address names another scenario. It is not shown, since this one was changed here.</output>{" "}
+      <button type="button" onClick={() => void show(scenario)}>
+        Show it instead
+      </button>
     </p>
   );
 }
@@ -88,6 +117,7 @@ export function Lab() {
           <output class="quiet">{said.value}</output>
           {isRunning && <progress aria-label="Simulating" max={1} value={progress.value ?? 0} />}
         </div>
+        <Withheld />
         <Limiters />
         <Editor />
         <State />

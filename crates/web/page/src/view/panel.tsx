@@ -62,6 +62,8 @@ interface PanelProps {
   look?: (from: number, to: number) => void;
   whole: number;
   numbers: (panel: string, view: View) => Promise<Float64Array>;
+  /** Takes the error of a question for numbers; absent where they are at hand. */
+  failed?: (error: unknown) => void;
   hover: (seconds: number | null) => void;
   select: (part: Range | null) => void;
   /** The part that is selected. */
@@ -77,8 +79,21 @@ interface PanelProps {
 
 /** A panel with its title, its key and its files. */
 export function Panel(props: PanelProps) {
-  const { info, range, look, whole, numbers, hover, select, selected, pointed, edition, led, children } =
-    props;
+  const {
+    info,
+    range,
+    look,
+    whole,
+    numbers,
+    failed,
+    hover,
+    select,
+    selected,
+    pointed,
+    edition,
+    led,
+    children,
+  } = props;
   const root = useRef<HTMLDivElement>(null);
   const shown = useRef<PanelPlot>(null);
 
@@ -90,6 +105,7 @@ export function Panel(props: PanelProps) {
     const { axis } = info;
     const plot = new PanelPlot(info, element, axis ?? range.peek(), {
       numbers,
+      failed: (error) => failed?.(error),
       color: (ink) => color(ink),
       hover: axis ? () => {} : hover,
     });

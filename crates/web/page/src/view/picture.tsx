@@ -3,7 +3,18 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { keyed } from "../draw/gestures";
 import type { Range } from "../draw/panel";
 import type { Measured, Packet, Story, View } from "../engine/types";
-import { countIn, engine, led, look, range, savePackets, throughputWindow } from "../state";
+import {
+  countIn,
+  engine,
+  explaining,
+  failing,
+  led,
+  look,
+  range,
+  savePackets,
+  story as shown,
+  throughputWindow,
+} from "../state";
 import { plural, time, value } from "../units";
 import { Keys, MEASURES, MOVES } from "./keys";
 import { Panel } from "./panel";
@@ -59,12 +70,15 @@ function Shown() {
 
 /** The panels of a transfer: those over one axis of time, and distributions. */
 export function Picture({ story }: { story: Story }) {
+  // While another transfer is explained, the engine may know that one already.
+  const failed = failing(() => shown.value === story && !explaining.value);
   const state = useSaid(
     async (at) => {
       const packet = await engine.ask<Packet | null>({ ask: "packet", at });
       return packet && words(packet);
     },
     async (part) => measured(part, await engine.ask<Measured>({ ask: "measure", ...part })),
+    failed,
   );
   const { said, part, hover, select } = state;
   const pointed = useSignal<number | null>(null);
@@ -75,9 +89,9 @@ export function Picture({ story }: { story: Story }) {
   const step = async (place: number, lost: boolean) => {
     const found = await engine
       .ask<Packet | null>({ ask: "packet-at", place: Math.max(place, 0), lost })
-      .catch(() => null);
+      .catch(failed);
     if (!found) {
-      said.value = lost ? "No later packet was lost." : "";
+      said.value = found === null && lost ? "No later packet was lost." : "";
       return;
     }
     packet.current = found.place;
@@ -147,6 +161,7 @@ export function Picture({ story }: { story: Story }) {
       look={look}
       whole={story.seconds}
       numbers={numbers}
+      failed={failed}
       hover={(at) => void hover(at)}
       select={(part) => void select(part)}
       selected={part}

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { keyed } from "../draw/gestures";
 import type { View } from "../engine/types";
-import { analyse, close, type Run, saveResults } from "../lab";
+import { analyse, close, failed, type Run, saveResults } from "../lab";
 import { within } from "../state";
 import { time, value } from "../units";
 import { Panel } from "./panel";
@@ -143,6 +143,7 @@ export function RunView({ run }: { run: Run }) {
             look={look}
             whole={whole}
             numbers={numbers}
+            failed={(error) => failed(run, error)}
             hover={() => {}}
             select={() => {}}
           />

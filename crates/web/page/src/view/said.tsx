@@ -13,10 +13,11 @@ export interface Said {
   select: (part: Range | null) => Promise<void>;
 }
 
-/** Asks for words about a time, and about a part of the time. */
+/** Asks for words about a time, and about a part of the time. Errors are handed to `failed`. */
 export function useSaid(
   packet: (at: number) => Promise<string | null>,
   measure: (part: Range) => Promise<string | null>,
+  failed: (error: unknown) => undefined,
 ): Said {
   const said = useSignal("");
   const part = useSignal<Range | null>(null);
@@ -34,7 +35,7 @@ export function useSaid(
     state.asked = true;
     while (state.at !== null) {
       const now: number = state.at;
-      const words = await packet(now).catch(() => null);
+      const words = await packet(now).catch(failed);
       if (state.at !== null) said.value = words ?? "";
       if (state.at === now) break;
     }
@@ -46,8 +47,8 @@ export function useSaid(
       measured.value = null;
       return;
     }
-    const found = await measure(wanted).catch(() => null);
-    if (found && part.value === wanted) measured.value = found;
+    const found = await measure(wanted).catch(failed);
+    if (part.value === wanted) measured.value = found ?? null;
   };
   return { said, part, measured, hover, select };
 }

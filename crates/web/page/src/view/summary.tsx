@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Summary, View } from "../engine/types";
-import { edition, engine, range } from "../state";
+import { edition, engine, failing, range } from "../state";
 import { plural, value } from "../units";
 import { Panel } from "./panel";
 
@@ -19,7 +19,7 @@ export function SummaryView() {
       .then((summary) => {
         if (edition.value === current) told.value = { edition: current, summary };
       })
-      .catch(() => {});
+      .catch(failing(() => edition.value === current));
   }, [open.value, current]);
   const shown = told.value;
   return (
@@ -65,6 +65,7 @@ export function SummaryView() {
                 range={range}
                 whole={1}
                 numbers={numbers}
+                failed={failing(() => edition.value === shown.edition)}
                 hover={() => {}}
                 select={() => {}}
               />

@@ -1,7 +1,18 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column, Line } from "../engine/types";
-import { arrange, arranged, arrangement, columns, edition, explain, lines, place, saveCsv } from "../state";
+import {
+  arrange,
+  arranged,
+  arrangement,
+  columns,
+  edition,
+  explain,
+  failing,
+  lines,
+  place,
+  saveCsv,
+} from "../state";
 import { plural } from "../units";
 import { MOST_PARTS, PART, part, SPARE, scrolled, TALLEST } from "./window";
 
@@ -145,8 +156,10 @@ export function Table() {
     asking.current = true;
     for (let number = wanted.current(); number !== undefined; number = wanted.current()) {
       const of = known.current;
-      const found = await lines(number * PART, PART).catch(() => []);
-      of.set(number, found);
+      const found = await lines(number * PART, PART).catch(failing(() => known.current === of));
+      if (found) of.set(number, found);
+      // What failed is asked for again when the view changes.
+      else if (known.current === of) break;
       for (const old of of.keys()) {
         if (of.size <= MOST_PARTS) break;
         of.delete(old);
