@@ -52,9 +52,9 @@ impl Mean {
         self.error * student.copied().unwrap_or(2.0)
     }
 
-    /// Whether it is above 0 by more than chance.
+    /// Whether it is above 0 by more than chance, which one simulation does not tell.
     pub fn is_clear(self) -> bool {
-        self.value > self.bound()
+        self.count > 1 && self.value > self.bound()
     }
 
     /// Whether it is known within this share of itself, which one simulation does not tell.
@@ -70,7 +70,9 @@ mod tests {
     #[test]
     fn errors_of_means() {
         assert_eq!(Mean::of(&[]), Mean::default());
-        assert_eq!(Mean::of(&[3.0]).value, 3.0);
+        let single = Mean::of(&[3.0]);
+        assert_eq!(single.value, 3.0);
+        assert!(!single.is_clear() && !single.is_within(1.0));
         let mean = Mean::of(&[1.0, 3.0]);
         assert_eq!((mean.value, mean.error), (2.0, 1.0));
         assert!(!mean.is_clear() && !mean.is_within(1.0));

@@ -98,7 +98,8 @@ impl Situation {
     pub fn bitrate(&self) -> Rate {
         self.video.unwrap_or_else(|| {
             let share = (VIDEO * self.share_of_last()) as u64;
-            Rate::from_bits_per_second(share.clamp(1_000, MOST_VIDEO))
+            // The lab simulates no slower one.
+            Rate::from_bits_per_second(share.min(MOST_VIDEO)).max(*Rate::LIMITABLE.start())
         })
     }
 
@@ -146,8 +147,12 @@ impl Situation {
                 self.today.smallest(),
                 crate::setting::FULL
             )
-        } else if !(Rate::from_bits_per_second(1_000)..=FASTEST).contains(&self.bitrate()) {
-            format!("a video of {} is out of range", self.bitrate())
+        } else if !Rate::LIMITABLE.contains(&self.bitrate()) {
+            format!(
+                "a video of {} is out of range: videos are simulated {}",
+                self.bitrate(),
+                Rate::LIMITABLE_TEXT
+            )
         } else if !(self.today.rate..=FASTEST).contains(&self.link()) {
             format!(
                 "links of {} before a limit of {}: they are simulated from the limit's rate to {FASTEST}",

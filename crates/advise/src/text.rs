@@ -93,9 +93,15 @@ fn verdict(advice: &Advice) -> String {
         page_time(today),
     );
     let Some(chosen) = advice.chosen() else {
-        return format!(
-            "{now}\nLeave it as it is: no limit that was simulated does clearly better. Servers can: see `senders pace`."
-        );
+        let why = match advice.effort.seeds {
+            1 => {
+                "Nothing is advised: one simulation does not tell a better limit from chance, more --seeds do."
+            }
+            _ => {
+                "Leave it as it is: no limit that was simulated does clearly better. Servers can: see `senders pace`."
+            }
+        };
+        return format!("{now}\n{why}");
     };
     let then = &chosen.effect;
     format!(
@@ -133,8 +139,9 @@ fn promised(out: &mut String, advice: &Advice) {
             Workload::Pages | Workload::Video => seconds,
         };
         let range = match claim.range() {
+            // A single simulation chooses nothing, so it promises nothing.
+            None => String::new(),
             _ if claim.is_known() => String::new(),
-            None => ", by a single simulation".to_owned(),
             Some((least, _)) if least <= 0.0 => ", or not at all: more --seeds tell".to_owned(),
             // Others may have more to improve, which nobody would believe beside these.
             Some((least, most)) if most > claim.most() => {

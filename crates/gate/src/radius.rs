@@ -17,6 +17,7 @@ pub const MOST: usize = 4096;
 const HEADER: usize = 20;
 
 const USER_NAME: u8 = 1;
+const SERVICE_TYPE: u8 = 6;
 const FRAMED_IP_ADDRESS: u8 = 8;
 const FILTER_ID: u8 = 11;
 const STATE: u8 = 24;
@@ -34,6 +35,9 @@ const FRAMED_IPV6_ADDRESS: u8 = 168;
 const WISPR: u32 = 14122;
 const WISPR_UP: u8 = 7;
 const WISPR_DOWN: u8 = 8;
+
+/// The Service-Type that asks for an Access-Request (RFC 5176 §3.2).
+const AUTHORIZE_ONLY: u32 = 17;
 
 /// What a packet asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub struct Request {
     pub at: Option<u32>,
     /// The name of the session, as Acct-Session-Id has it.
     pub session: Option<Vec<u8>>,
+    /// Whether the gate is to ask a server whether it may, which it cannot.
+    pub authorizes_only: bool,
     /// Attributes that the answer repeats, as they came.
     repeated: Vec<u8>,
     code: u8,
@@ -99,6 +105,8 @@ pub enum Refused {
     Missing = 402,
     /// The request cannot be carried out as it is.
     Invalid = 404,
+    /// A service that the gate does not have.
+    Unsupported = 405,
     /// There is no such session.
     Nobody = 503,
     /// The gate could not.
@@ -142,6 +150,7 @@ impl Request {
             rates: (None, None),
             at: None,
             session: None,
+            authorizes_only: false,
             repeated: Vec::new(),
             code,
             identifier,
@@ -171,6 +180,9 @@ impl Request {
         match kind {
             USER_NAME => self.user = text(),
             FILTER_ID => self.plan = text(),
+            SERVICE_TYPE if self.code != 4 => {
+                self.authorizes_only = number == Some(AUTHORIZE_ONLY);
+            }
             FRAMED_IP_ADDRESS => {
                 // The two highest numbers ask the access server to choose.
                 let address = number.filter(|number| *number < u32::MAX - 1);

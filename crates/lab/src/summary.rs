@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tidegate_limiter::Nanos;
+use tidegate_limiter::pacing::Way;
 
 use crate::experiment::Finished;
 use crate::outcome::Outcome;
@@ -51,8 +52,14 @@ pub fn windows_of_aggregate(outcome: &Outcome, aggregate: usize) -> Range<usize>
 fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
     let result = &outcome.flows[flow];
     match plan.flows[flow].traffic {
-        Traffic::Bulk { .. } | Traffic::Datagrams { .. } => {
-            within(result.start, result.end, outcome.window).contains(&window)
+        Traffic::Bulk { .. } => within(result.start, result.end, outcome.window).contains(&window),
+        // A constant rate that arrives, to a packet, leaves nothing to send. The first packets are on their way yet.
+        Traffic::Datagrams { rate, bytes, .. } => {
+            let start = result.start.saturating_add(plan.flows[flow].delay);
+            let bits = u128::from(rate.bits_per_second()) * u128::from(outcome.window);
+            let got = result.windows.get(window).copied().unwrap_or(0) + u64::from(bytes);
+            within(start, result.end, outcome.window).contains(&window)
+                && u128::from(got) < bits / 8_000_000_000
         }
         // Between its transfers it has nothing to send.
         Traffic::OnOff { .. }
@@ -66,8 +73,16 @@ fn is_busy(plan: &Plan, outcome: &Outcome, flow: usize, window: usize) -> bool {
             let done = result.completions.get(at).map(|one| (one.start, one.end));
             // A flow that was starved until the end has something to send.
             let open = result.open.map(|start| (start, result.end));
+            // A video that its server throttles wants no more than the throttled rate.
+            let throttled = match &plan.flows[flow].traffic {
+                Traffic::Stream(stream) if stream.pace.way != Way::None => result.stream,
+                _ => None,
+            };
+            let throttled = throttled.and_then(|stream| stream.throttled);
+            let most = throttled.map_or(Nanos::MAX, |phase| phase.start);
             let mut transfers = done.into_iter().chain(open);
-            transfers.any(|(start, end)| within(start, end, outcome.window).contains(&window))
+            transfers
+                .any(|(start, end)| within(start, end.min(most), outcome.window).contains(&window))
         }
     }
 }

@@ -246,18 +246,29 @@ impl Plot {
 
     /// Adds the cumulative distribution of values.
     pub fn distribution(&mut self, name: &str, values: impl IntoIterator<Item = f64>) {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let count = values.len() as f64;
+        self.counts(name, values.into_iter().map(|value| (value, 1)));
+    }
+
+    /// Adds the cumulative distribution of values of which each is there this many times.
+    pub fn counts(&mut self, name: &str, values: impl IntoIterator<Item = (f64, u64)>) {
+        let mut values: Vec<(f64, u64)> = values.into_iter().collect();
+        values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let count: u64 = values.iter().map(|value| value.1).sum();
         // A reader could not see more steps.
-        let stride = values.len().div_ceil(2000).max(1);
-        let mut points: Vec<(f64, f64)> = values.first().map(|&x| (x, 0.0)).into_iter().collect();
-        for i in (stride - 1..values.len()).step_by(stride) {
-            let before = points.last().map_or(0.0, |point| point.1);
-            points.push((values[i], before));
-            points.push((values[i], (i + 1) as f64 / count));
+        let stride = count.div_ceil(2000).max(1);
+        let mut points: Vec<(f64, f64)> =
+            values.first().map(|one| (one.0, 0.0)).into_iter().collect();
+        let (mut seen, mut next) = (0, stride);
+        for &(value, many) in &values {
+            seen += many;
+            if seen >= next {
+                let before = points.last().map_or(0.0, |point| point.1);
+                points.push((value, before));
+                points.push((value, seen as f64 / count as f64));
+                next = seen + stride;
+            }
         }
-        if let Some(&last) = values.last() {
+        if let Some(&(last, _)) = values.last() {
             points.push((last, 1.0));
         }
         self.add(name, points, false);

@@ -39,6 +39,9 @@ fn a_distribution_rises_from_0_to_1() {
     plot.distribution("many", (0..100_000).map(f64::from));
     assert!(plot.lines[1].points.len() < 5000);
     assert_eq!(plot.lines[1].points.last(), Some(&(99_999.0, 1.0)));
+    plot.counts("counted", [(3.0, 1), (1.0, 1), (2.0, 2)]);
+    assert!(plot.lines[2].points.contains(&(2.0, 0.75)));
+    assert_eq!(plot.lines[2].points.last(), Some(&(3.0, 1.0)));
 }
 
 #[test]

@@ -17,8 +17,8 @@ use crate::headline;
 /// Packets of the flow that are kept, at 56 bytes each. With more, the shortest transfers lose theirs: the
 /// picture leaves them out.
 const MOST_PACKETS: usize = 1 << 22;
-/// Transfers of the flow that are kept.
-const MOST_TRANSFERS: usize = 10_000;
+/// Transfers of each side of the flow that are kept: those that took longest.
+pub(crate) const MOST_TRANSFERS: usize = 10_000;
 /// Packets of all flows that are kept for what connections share, at 24 bytes each.
 const MOST_ARRIVALS: usize = 1 << 22;
 /// Other flows that are listed, each with its longest transfer.
@@ -93,6 +93,8 @@ pub struct Account {
     pub detector: &'static str,
     /// The transfers of one side of the flow, in order.
     pub transfers: Vec<Kept>,
+    /// How many more there were, which took less time.
+    pub left_out: u64,
     /// Which of these is explained.
     chosen: usize,
     /// The longest transfers of the other flows that took longest.
@@ -210,6 +212,31 @@ struct Waiting {
     origin: u64,
 }
 
+/// Transfers of one side of a flow, those that took longest.
+#[derive(Default)]
+struct Side {
+    /// By their time with data in flight; of two with the same the first is the longer one.
+    kept: BTreeMap<(Nanos, Reverse<TransferId>), Kept>,
+    left_out: u64,
+}
+
+impl Side {
+    /// Keeps a transfer, and returns the one that is given up for it.
+    fn add(&mut self, kept: Kept) -> Option<Kept> {
+        self.kept
+            .insert((kept.busy(), Reverse(kept.transfer.id)), kept);
+        if self.kept.len() <= MOST_TRANSFERS {
+            return None;
+        }
+        self.left_out += 1;
+        self.kept.pop_first().map(|(_, shortest)| shortest)
+    }
+
+    fn longest(&self) -> Option<(Nanos, Reverse<TransferId>)> {
+        self.kept.last_key_value().map(|(key, _)| *key)
+    }
+}
+
 /// Keeps one flow, and what is needed of the others.
 pub struct Keeper {
     number: u64,
@@ -217,7 +244,8 @@ pub struct Keeper {
     start: Option<Nanos>,
     /// Transfers that are not judged yet.
     waiting: BTreeMap<TransferId, Waiting>,
-    kept: Vec<Kept>,
+    /// Those of the server, and of the client.
+    sides: [Side; 2],
     /// Packets that are kept in both.
     packets: usize,
     others: Vec<Other>,
@@ -234,7 +262,7 @@ impl Keeper {
             segment,
             start: None,
             waiting: BTreeMap::new(),
-            kept: Vec::new(),
+            sides: Default::default(),
             packets: 0,
             others: Vec::new(),
             together: Together::default(),
@@ -281,7 +309,8 @@ impl Keeper {
         while self.packets > MOST_PACKETS {
             let waiting = self.waiting.values_mut();
             let waiting = waiting.map(|waiting| (waiting.busy, &mut waiting.sent));
-            let kept = self.kept.iter_mut();
+            let kept = self.sides.iter_mut();
+            let kept = kept.flat_map(|side| side.kept.values_mut());
             let kept = kept.map(|kept| (kept.busy(), &mut kept.sent));
             let with_packets = waiting.chain(kept).filter(|(_, sent)| !sent.is_empty());
             let Some((_, shortest)) = with_packets.min_by_key(|(busy, _)| *busy) else {
@@ -320,17 +349,14 @@ impl Sink for Keeper {
             }
             return;
         };
-        if self.kept.len() >= MOST_TRANSFERS {
-            self.packets -= waiting.sent.len();
-            return;
-        }
-        self.kept.push(Kept {
+        let given_up = self.sides[usize::from(transfer.id.from_client)].add(Kept {
             transfer: *transfer,
             sent: waiting.sent,
             first_number: waiting.first_number,
             origin: waiting.origin,
             judgement,
         });
+        self.packets -= given_up.map_or(0, |kept| kept.sent.len());
     }
 
     fn flow(&mut self, summary: FlowSummary) {
@@ -361,17 +387,12 @@ impl Keeper {
             };
             return Err(Absent(format!("{name}: no flow {number}: {flows}")));
         };
-        let mut transfers = self.kept;
-        let longest = |transfers: &[Kept]| {
-            let all = transfers.iter().enumerate();
-            all.max_by_key(|(_, kept)| (kept.busy(), Reverse(kept.transfer.id)))
-                .map(|(i, kept)| (i, kept.transfer.id.from_client))
+        let [server, client] = self.sides;
+        let side = match from_client.unwrap_or_else(|| client.longest() > server.longest()) {
+            true => client,
+            false => server,
         };
-        let side = from_client
-            .unwrap_or_else(|| longest(&transfers).is_some_and(|(_, from_client)| from_client));
-        transfers.retain(|kept| kept.transfer.id.from_client == side);
-        transfers.sort_by_key(|kept| kept.transfer.id);
-        let Some((chosen, _)) = longest(&transfers) else {
+        let Some((_, Reverse(longest))) = side.longest() else {
             let what = match self.segment {
                 Some(segment) => format!("segment {segment} of flow {number}"),
                 None => format!("flow {number}"),
@@ -384,6 +405,9 @@ impl Keeper {
             };
             return Err(Absent(message));
         };
+        let mut transfers: Vec<Kept> = side.kept.into_values().collect();
+        transfers.sort_by_key(|kept| kept.transfer.id);
+        let chosen = transfers.partition_point(|kept| kept.transfer.id < longest);
         Ok(Account {
             capture: name.to_owned(),
             capture_start: self.start.unwrap_or(info.started_at),
@@ -391,9 +415,13 @@ impl Keeper {
             ended,
             detector,
             transfers,
+            left_out: side.left_out,
             chosen,
             others: self.others,
             together: self.together,
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,9 @@ use tidegate_trace::annotate::Vantage;
 use tidegate_trace::detect::{Basis, Cause};
 use tidegate_trace::flow::Ended;
 
-use crate::account::{Account, Kept};
+use crate::account::{Account, Kept, MOST_TRANSFERS};
 use crate::headline::noun;
-use crate::units::bytes;
+use crate::units::{bytes, plural};
 
 /// What the capture does not show, in sentences.
 pub fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
@@ -26,13 +26,30 @@ pub fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
         );
     }
     if tally.unseen_bytes > 0 {
+        let counted = match tally.missed() {
+            0 => {
+                "That is more than it holds, so they do not count as delivered: the goodput is a lower bound. Losses"
+            }
+            _ => "They count as delivered; losses",
+        };
         say(&format!(
-            "{} are missing from the capture. They count as delivered; losses among them are not known.",
+            "{} are missing from the capture. {counted} among them are not known.",
             bytes(tally.unseen_bytes)
         ));
     }
     if transfer.continues {
         say("The transfer was too long to be judged in one: this is a later part of it.");
+    }
+    if account.left_out > 0 {
+        say(&format!(
+            "{} that took less time {} not looked at here: at most {MOST_TRANSFERS} segments are.",
+            plural(
+                account.left_out,
+                "segment of the flow",
+                "segments of the flow"
+            ),
+            if account.left_out == 1 { "is" } else { "are" },
+        ));
     }
     match account.ended {
         Ended::CaptureEnd => say("The capture ended before the connection did."),

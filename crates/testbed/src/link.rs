@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -320,11 +320,17 @@ impl Drop for Link {
     }
 }
 
-/// The thread's answer.
+/// The thread's answer. It is waited for in many short waits: a process that was stopped (Ctrl-Z) finds only one of them over.
 fn answer<T>(from: &Receiver<T>) -> Result<T, TestbedError> {
-    from.recv_timeout(Duration::from_secs(5)).map_err(|_| {
-        TestbedError::system("move frames over a link")(io::ErrorKind::BrokenPipe.into())
-    })
+    let no = |kind: io::ErrorKind| TestbedError::system("move frames over a link")(kind.into());
+    for _ in 0..100 {
+        match from.recv_timeout(Duration::from_millis(100)) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(no(io::ErrorKind::BrokenPipe)),
+        }
+    }
+    Err(no(io::ErrorKind::TimedOut))
 }
 
 /// The thread's state.

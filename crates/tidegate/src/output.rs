@@ -128,9 +128,11 @@ impl Target {
 /// Whether an error means that the reader of our output has gone.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        let written = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        // What fails to write JSON does not name the error that it had as its cause.
+        let json = cause.downcast_ref::<serde_json::Error>();
+        let kind = written.or_else(|| json.and_then(serde_json::Error::io_error_kind));
+        kind == Some(io::ErrorKind::BrokenPipe)
     })
 }
 
@@ -178,6 +180,25 @@ mod tests {
         assert_eq!(fs::read(&file).expect("read"), b"new");
         let mode = fs::metadata(&file).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_known_by_any_writer() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let plain = Gone.write_all(b"1").expect_err("gone");
+        let json = serde_json::to_writer(Gone, &1).expect_err("gone");
+        assert!(is_broken_pipe(&plain.into()));
+        assert!(is_broken_pipe(&anyhow::Error::from(json).context("rows")));
+        let wrong = serde_json::from_str::<u8>("x").expect_err("no number");
+        assert!(!is_broken_pipe(&wrong.into()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use program::run;
 use serde_json::Value;
 
 /// Little is simulated, so that the tests are short.
-const LITTLE: [&str; 6] = ["--seeds", "1", "--duration", "5s", "--flows", "2"];
+const LITTLE: [&str; 6] = ["--seeds", "3", "--duration", "5s", "--flows", "2"];
 
 fn advise(arguments: &[&str]) -> (i32, String, String) {
     let mut all = vec!["advise"];
@@ -39,7 +39,6 @@ fn a_small_bucket_is_advised_against_with_effects_beside_each_other() {
     for text in [
         "Set instead: ",
         "What it improves\n  share of the slowest ",
-        "by a single simulation",
         "> ",
         "today: policer, bucket 8.00 kB",
         "shaper, queue 62.5 kB",
@@ -84,8 +83,8 @@ fn the_same_question_has_the_same_answer_and_json_has_all_of_it() {
     let claim = &all["claims"][0];
     assert_eq!(claim["measure"], "slowest_share");
     assert_eq!(claim["then"], options[chosen]["effect"]["slowest_share"]);
-    assert_eq!(claim["known"], false, "by a single simulation");
-    assert_eq!(options[chosen]["effect"]["simulations"]["downloads"], 1);
+    assert_eq!(claim["known"], false, "by three simulations");
+    assert_eq!(options[chosen]["effect"]["simulations"]["downloads"], 3);
     let line = options[1]["line"].as_str().expect("a line");
     assert_eq!(
         line,
@@ -140,7 +139,7 @@ fn what_a_change_improves_is_simulated_until_it_is_known() {
 
 #[test]
 fn mistakes_name_place_and_remedy() {
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "give --rate and --burst"),
         (&["--rate", "10mbit"], 2, "--rate alone is not a limit"),
         (
@@ -154,6 +153,11 @@ fn mistakes_name_place_and_remedy() {
             &["--rate", "10mbit", "--burst", "32kB", "--cc", "tahoe"],
             2,
             "`tahoe` is no congestion control",
+        ),
+        (
+            &["--rate", "1mbit", "--burst", "32kB", "--video", "5kbit"],
+            2,
+            "a video of 5.00 kbit/s is out of range",
         ),
         (&["--config", "/nonexistent"], 1, "cannot read /nonexistent"),
     ];
@@ -190,6 +194,60 @@ fn a_capture_shows_the_limit_and_the_round_trip() {
     let (code, out, err) = advise(&[&capture("shaped-1500kbit"), "--queue", "50kB"]);
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with("Today: a shaper of 1.5"), "{out}");
+}
+
+#[test]
+fn options_say_what_a_capture_does_not() {
+    let capture = |name: &str| format!("../../corpus/{name}/{name}.pcap.xz");
+    let today = |arguments: &[&str]| -> Value {
+        let (code, out, err) = advise(&[&["--json"], arguments].concat());
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let (policed, shaped) = (capture("policed-1500kbit"), capture("shaped-1500kbit"));
+    let [frames, packets] = ["2", "3"].map(|layer| today(&[&policed, "--layer", layer]));
+    for key in ["rate_bps", "burst_bytes"] {
+        let of = |all: &Value| all["today"][key].as_f64().expect("a number");
+        let ratio = of(&packets) / of(&frames);
+        assert!((0.97..1.0).contains(&ratio), "{key}: {ratio}");
+    }
+    assert_eq!(frames["today"]["overhead_bytes"], 14);
+    assert_eq!(packets["today"]["overhead_bytes"], 0);
+    let assumed = packets["assumed"].to_string();
+    assert!(
+        assumed.contains("counted from the IP header on"),
+        "{assumed}"
+    );
+
+    let shaper = today(&[&shaped, "--queue", "50kB", "--burst", "8kB"]);
+    assert_eq!(shaper["today"]["queue_bytes"], 50_000);
+    assert_eq!(shaper["today"]["burst_bytes"], 8_000);
+    let (code, out, err) = advise(&[&policed, "--queue", "50kB"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("this capture shows a policer"), "{err}");
+}
+
+#[test]
+fn many_users_of_a_slow_limit_have_the_slowest_video() {
+    let slow = [
+        "--rate", "500kbit", "--burst", "32kB", "--users", "60", "--json",
+    ];
+    let (code, out, err) = advise(&slow);
+    assert_eq!(code, 0, "{err}");
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(all["situation"]["video_bps"], 8_000);
+}
+
+#[test]
+fn one_simulation_advises_nothing() {
+    let limit = ["--rate", "5mbit", "--burst", "8kB", "--duration", "5s"];
+    let (code, out, err) = run(&[&["advise", "--seeds", "1"], &limit[..]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("Nothing is advised: one simulation"), "{out}");
+    assert!(
+        !out.contains("Set instead") && !out.contains("What it improves"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -212,3 +212,73 @@ fn pieces_of_captures_are_compared_as_one_each() {
     assert_eq!(code, 2);
     assert!(err.contains("--join"), "{err}");
 }
+
+/// Writes a changed copy of a capture of the lab beside it, and returns its path. `change` gets each packet's number, the
+/// seconds at which it was captured, and its IP packet.
+fn changed(capture: &str, change: impl Fn(usize, &mut [u8], &mut [u8])) -> String {
+    const FILE_HEADER: usize = 24;
+    const RECORD_HEADER: usize = 16;
+    const ETHERNET: usize = 14;
+    let mut bytes = std::fs::read(capture).expect("a capture");
+    let (mut rest, mut number) = (&mut bytes[FILE_HEADER..], 0);
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().expect("a length")) as usize;
+        let (record, later) = rest.split_at_mut(RECORD_HEADER + length);
+        let (header, frame) = record.split_at_mut(RECORD_HEADER);
+        change(number, &mut header[..4], &mut frame[ETHERNET..]);
+        (rest, number) = (later, number + 1);
+    }
+    let path = format!("{capture}.changed.pcap");
+    std::fs::write(&path, bytes).expect("written");
+    path
+}
+
+#[test]
+fn rewritten_sequence_numbers_are_no_losses() {
+    let (_folder, [a, b]) = captures();
+    // As a firewall does that hides how the server chooses its first number.
+    let rewritten = changed(&b, |_, _, packet| {
+        let is_of_server = packet[20..22] == 443u16.to_be_bytes();
+        let acknowledges = packet[33] & 0x10 != 0;
+        let field = match is_of_server {
+            true => 24..28,
+            false if acknowledges => 28..32,
+            false => return,
+        };
+        let number = u32::from_be_bytes(packet[field.clone()].try_into().expect("a number"));
+        packet[field].copy_from_slice(&number.wrapping_add(77_777_777).to_be_bytes());
+    });
+    let (code, out, _) = run(&["diagnose", &a, &rewritten, "-q"]);
+    assert_eq!(code, 0);
+    let first = out.lines().next().unwrap_or_default();
+    assert!(first.contains("share no data packets"), "{out}");
+    assert!(first.contains("rewrites sequence numbers"), "{out}");
+    assert!(!out.contains("lost"), "{out}");
+    let (_, json, _) = run(&["diagnose", &a, &rewritten, "-q", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["between"], "unclear");
+}
+
+#[test]
+fn a_clock_that_was_set_gives_no_transit_times() {
+    let (_folder, [a, b]) = captures();
+    // Two seconds on, from the 1000th packet on.
+    let set = changed(&b, |number, seconds, _| {
+        seconds[0] += if number < 1_000 { 0 } else { 2 };
+    });
+    let (code, out, _) = run(&["diagnose", &a, &set, "-q"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.starts_with("A clock was set during the captures"),
+        "{out}"
+    );
+    assert!(out.contains("data packets between A and B"), "{out}");
+    for rests_on_times in ["transit  ", "no queue", "confidence", "policer"] {
+        assert!(!out.contains(rests_on_times), "{rests_on_times}: {out}");
+    }
+    let (_, json, _) = run(&["diagnose", &a, &set, "-q", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["clocks"]["uneven"], true);
+    assert_eq!(json["between"], "unclear");
+    assert!(json["ways"][0]["transit_ms"].is_null());
+}

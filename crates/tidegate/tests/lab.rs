@@ -516,18 +516,40 @@ fn traces_are_read_from_the_scenarios_folder() {
 /// Seeds repeat a scenario that draws nothing, which is said.
 #[test]
 fn seeds_that_change_nothing_are_remarked() {
-    let scenario_with = |rtt: &str| {
+    let scenario_with = |sweep: &str, rtt: &str| {
         scenario(&format!(
-            "duration = \"1s\"\n[sweep]\nseeds = 3\n[[element]]\nname = \"gate\"\nkind = \"policer\"\n\
+            "duration = \"1s\"\n[sweep]\nseeds = 3\n{sweep}\n[[element]]\nname = \"gate\"\nkind = \"policer\"\n\
              rate = \"5mbit\"\n[[flow]]\nname = \"download\"\nrtt = {rtt}\npath = [\"gate\"]\n"
         ))
     };
-    for (rtt, remarked) in [("\"20ms\"", true), ("\"20ms..60ms\"", false)] {
-        let (_folder, path) = scenario_with(rtt);
+    let second_draws = "download.rtt = [\"20ms\", \"20ms..60ms\"]";
+    for (sweep, rtt, remarked) in [
+        ("", "\"20ms\"", true),
+        ("", "\"20ms..60ms\"", false),
+        (second_draws, "\"20ms\"", false),
+    ] {
+        let (_folder, path) = scenario_with(sweep, rtt);
         let (code, _, err) = run(&["lab", "run", &path]);
         assert_eq!(code, 0, "{err}");
         let said = err.contains("every seed gave the same result");
-        assert_eq!(said, remarked, "{rtt}: {err}");
+        assert_eq!(said, remarked, "{sweep} {rtt}: {err}");
+    }
+}
+
+/// Elements of aggregates that share another one are in one simulation, and each has its picture.
+#[test]
+fn every_aggregate_has_its_picture_of_a_queue() {
+    let link = "kind = \"link\"\nrate = \"6mbit\"\nshared = true";
+    let shared = SCENARIO.replace("kind = \"tap\"", link);
+    let (folder, path) =
+        scenario(&shared.replace("count = 2\n\n[[flow]]", "count = 9\n\n[[flow]]"));
+    let results = folder.path().join("results");
+    let (code, _, err) = run(&["lab", "run", &path, "-o", results.to_str().expect("text")]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("the first 8 of 9 aggregates"), "{err}");
+    for (name, is_there) in [("home-8-gate", true), ("home-9-gate", false)] {
+        let picture = results.join(format!("occupancy-{name}-1.svg"));
+        assert_eq!(picture.exists(), is_there, "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ mod crossing;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate_story::between::told;
+use tidegate_story::between::{found, told};
 use tidegate_trace::pair::{Diagnosis, MOST_PACKETS, Passage, Position, Way, positions};
 
 use crate::curve::Point;
@@ -44,7 +44,7 @@ pub fn compare(names: &[Arc<str>; 2], diagnosis: Diagnosis) -> (Between, Value) 
     let seconds = seconds.map(Panel::end).fold(0.0, f64::max);
     let story = json!({
         "headline": told.headline,
-        "between": diagnosis.main_way().mainly().1.name(),
+        "between": found(&diagnosis).name(),
         "captures": told.captures,
         "clocks": told.clocks,
         "ways": ways.collect::<Vec<_>>(),

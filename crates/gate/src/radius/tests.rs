@@ -184,3 +184,18 @@ fn answers_repeat_what_proxies_need() {
         b"\x21\x05one\x18\x03S\x21\x05two\x65\x06\0\0\x01\xf7"
     );
 }
+
+#[test]
+fn an_access_request_is_not_sent_for_others() {
+    let asks = |code, service| {
+        let packet = packet(code, &[(SERVICE_TYPE, &[0, 0, 0, service])]);
+        let request = Request::read(&packet, SECRET).expect("sound");
+        let answer = request.answer(Err(Refused::Unsupported), SECRET);
+        (request.authorizes_only, answer)
+    };
+    let (asked, answer) = asks(43, 17);
+    let answer = answer.expect("an answer");
+    assert!(asked && answer[0] == 45);
+    assert!(answer.ends_with(&[ERROR_CAUSE, 6, 0, 0, 1, 149]));
+    assert!(!asks(43, 2).0 && !asks(4, 17).0);
+}

@@ -50,12 +50,11 @@ pub fn read(text: &str) -> Result<(Vec<Object>, Nanos), String> {
         }
     }
     entries.sort_by(|a, b| a.start.total_cmp(&b.start));
-    let begun = entries.first().map_or(0.0, |entry| entry.start);
-    if let Some(loaded) = page["pageTimings"]["onLoad"]
-        .as_f64()
-        .filter(|&at| at > 0.0)
-    {
-        entries.retain(|entry| entry.start <= begun + loaded);
+    if let Some(loaded) = loaded(page) {
+        // HAR 1.2, `pageTimings`: it counts from the page's beginning, which may be long before the first request.
+        let first = entries.first().map(|entry| entry.start);
+        let loaded_at = began(page).or(first).unwrap_or(0.0) + loaded;
+        entries.retain(|entry| entry.start <= loaded_at);
     }
     if entries.is_empty() {
         return Err("no object of it came from the network".to_owned());
@@ -75,11 +74,20 @@ pub fn read(text: &str) -> Result<(Vec<Object>, Nanos), String> {
     Ok((objects.collect(), nanos(work(page, &entries))))
 }
 
+/// When the page began, if the archive says it.
+fn began(page: &Value) -> Option<f64> {
+    page["startedDateTime"].as_str().and_then(milliseconds)
+}
+
+/// The milliseconds from the page's beginning to its load event.
+fn loaded(page: &Value) -> Option<f64> {
+    let loaded = page["pageTimings"]["onLoad"].as_f64();
+    loaded.filter(|&at| at > 0.0)
+}
+
 /// The browser's milliseconds from the page's beginning to the first request, and from the last byte to the load event.
 fn work(page: &Value, entries: &[Entry<'_>]) -> f64 {
-    let at = |key: &str| page["pageTimings"][key].as_f64();
-    let began = page["startedDateTime"].as_str().and_then(milliseconds);
-    let (Some(began), Some(loaded)) = (began, at("onLoad").filter(|&at| at > 0.0)) else {
+    let (Some(began), Some(loaded)) = (began(page), loaded(page)) else {
         return 0.0;
     };
     let requested = entries.iter().map(|entry| entry.start);

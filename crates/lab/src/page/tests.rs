@@ -73,6 +73,26 @@ fn objects_of_an_archive_wait_for_what_names_them() {
     assert_eq!(page.work(), 550 * MILLISECOND);
 }
 
+/// The load event counts from the page's beginning, here 400 ms before the first request.
+#[test]
+fn what_is_requested_after_the_load_event_is_not_of_the_page() {
+    let began = r#""p1", "startedDateTime": "2026-02-28T23:59:59.500Z""#;
+    let page = |beacon: &str| {
+        let first = r#""p1", "startedDateTime": "2026-02-28T23:59:59.900Z""#;
+        let text = ARCHIVE.replacen(first, began, 1);
+        let text = text.replace("2026-03-01T00:00:02.000Z", beacon);
+        Page::from_har(&text).expect("an archive").objects().len()
+    };
+    assert_eq!(page("2026-03-01T00:00:00.390Z"), 6);
+    assert_eq!(page("2026-03-01T00:00:00.410Z"), 5);
+    // An archive that does not say when the page began.
+    let text = ARCHIVE.replacen(r#""p1", "startedDateTime""#, r#""p1", "none""#, 1);
+    assert_eq!(
+        Page::from_har(&text).expect("an archive").objects().len(),
+        5
+    );
+}
+
 /// Playwright adds the handshake of TLS to the time of a connection, which has it already (HAR 1.2, `timings`).
 #[test]
 fn a_handshake_that_is_counted_twice_ends_no_object_later() {

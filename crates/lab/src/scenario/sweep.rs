@@ -1,6 +1,6 @@
 //! The varied values, and how they are put into the file's tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tidegate_notation::{Mistake, Node, Place, Table, Value, instead};
@@ -36,6 +36,9 @@ pub(super) struct Sweep {
     varied: Vec<String>,
 }
 
+/// The keys that axes vary, each with the path of its axis.
+type Keys = BTreeMap<String, String>;
+
 #[derive(Debug)]
 struct Axis {
     path: String,
@@ -63,17 +66,21 @@ impl Sweep {
             place: node.place,
             ..Self::none()
         };
-        sweep.add(table, "")?;
+        sweep.add(table, "", &mut Keys::new())?;
+        if let (Some(_), Some(number)) = (&sweep.seeds, table.get("seeds")) {
+            let message = "`seed` lists the seeds, so `seeds` says nothing: leave one of them out";
+            return Err(number.wrong(message));
+        }
         Ok(sweep)
     }
 
     /// Adds the axes of a table; `gate.rate` without quotes is a table within one.
-    fn add(&mut self, table: &Table, prefix: &str) -> Result<(), Mistake> {
+    fn add(&mut self, table: &Table, prefix: &str, keys: &mut Keys) -> Result<(), Mistake> {
         for (key, node) in &table.0 {
             let path = format!("{prefix}{}", key.text);
             match (path.as_str(), &node.value) {
                 ("seeds", _) => self.repeat = node.integer("seeds", 1..=100_000)?,
-                (_, Value::Table(inner)) => self.add(inner, &format!("{path}."))?,
+                (_, Value::Table(inner)) => self.add(inner, &format!("{path}."), keys)?,
                 (_, Value::List(values)) if values.is_empty() => {
                     return Err(node.wrong(format!("`{path}` is varied over an empty list")));
                 }
@@ -84,16 +91,25 @@ impl Sweep {
                 }
                 (_, Value::List(values)) => {
                     different(&path, values)?;
-                    for value in values {
-                        if let Value::Table(table) = &value.value {
-                            for (key, _) in &table.0 {
-                                self.vary(&format!("{path}.{}", key.text));
-                            }
-                        }
-                    }
-                    self.vary(&path);
                     let values = values.clone();
-                    self.axes.push(Axis { path, values });
+                    let axis = Axis { path, values };
+                    let varied = axis.keys();
+                    for key in &varied {
+                        // The later axis would win, and rows would name values that were not simulated.
+                        if let Some((other, by)) = overlapping(keys, key) {
+                            let by = match other == by {
+                                true => String::new(),
+                                false => format!(", by `{by}`"),
+                            };
+                            return Err(node.wrong(format!(
+                                "`{key}` is varied here, and `{other}` before{by}: leave one of them out"
+                            )));
+                        }
+                        self.vary(key);
+                    }
+                    let path = || axis.path.clone();
+                    keys.extend(varied.into_iter().map(|key| (key, path())));
+                    self.axes.push(axis);
                 }
                 _ => {
                     let message =
@@ -177,6 +193,23 @@ impl Sweep {
 }
 
 impl Axis {
+    /// The keys that it varies. Those of the tables of an element, aggregate or flow are put one by one.
+    fn keys(&self) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        for value in &self.values {
+            match &value.value {
+                Value::Table(table) if !self.path.contains('.') => {
+                    let inner = table.0.iter().map(|(key, _)| &key.text);
+                    keys.extend(inner.map(|key| format!("{}.{key}", self.path)));
+                }
+                _ => {
+                    keys.insert(self.path.clone());
+                }
+            }
+        }
+        keys
+    }
+
     /// A key of the tables that are varied was set: it is `rest` after the axis's path.
     fn forget(&mut self, rest: &str, set: &Node) -> Result<(), Mistake> {
         let is_name = !self.path.contains('.');
@@ -214,6 +247,16 @@ impl Axis {
 /// The rest of a path within another.
 fn within<'a>(path: &'a str, outer: &str) -> Option<&'a str> {
     path.strip_prefix(outer)?.strip_prefix('.')
+}
+
+/// A key among others that is this one, lies within it, or has it within, and what varies it.
+fn overlapping<'a>(keys: &'a Keys, key: &str) -> Option<(&'a String, &'a String)> {
+    let outer = key.match_indices('.').map(|(at, _)| &key[..at]);
+    let found = outer
+        .chain([key])
+        .find_map(|outer| keys.get_key_value(outer));
+    let next = || keys.range(format!("{key}.")..).next();
+    found.or_else(|| next().filter(|(inner, _)| within(inner, key).is_some()))
 }
 
 /// Whether an axis has no meaning after a path was set to a value: it varies the path itself, a key that the value has, or a key

@@ -161,6 +161,68 @@ fn a_transfer_without_an_end_is_not_silence() {
     );
 }
 
+/// Median of Jain's index over the windows of a scenario.
+fn jain_of(text: &str) -> Option<f64> {
+    let group = group(text);
+    let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
+    let mut collector = Collector::default();
+    collector.add(&Finished {
+        point: 0,
+        seed: 1,
+        group,
+        outcome,
+        captures: Vec::new(),
+    });
+    collector.finish().jain
+}
+
+/// A flow that gets all that it wants is no sign of unfairness, and one that does not is.
+#[test]
+fn flows_count_while_they_want_more_than_they_get() {
+    let beside = |kind: &str, downloads: u32, other: &str| {
+        jain_of(&format!(
+            r#"
+            duration = "20s"
+            [[element]]
+            name = "gate"
+            kind = "{kind}"
+            rate = "20mbit"
+            policy = {{ fair = 16 }}
+            [[flow]]
+            name = "bulk"
+            count = {downloads}
+            queue = 0
+            rtt = "20ms"
+            path = ["gate"]
+            [[flow]]
+            name = "other"
+            queue = 1
+            rtt = "20ms"
+            path = ["gate"]
+            traffic = {other}
+            "#
+        ))
+    };
+    for kind in ["shaper", "bc-pqp"] {
+        // A download alone has nobody to share with.
+        let call = r#"{ kind = "udp", rate = "1mbit" }"#;
+        assert_eq!(beside(kind, 1, call), None, "{kind}");
+        let flood = r#"{ kind = "udp", rate = "40mbit" }"#;
+        let fair = beside(kind, 1, flood).expect("two flows");
+        assert!(fair > 0.98, "{kind}: {fair}");
+        for pace in ["application-64k", "max-pacing-rate", "trickle"] {
+            let video = format!(
+                r#"{{ kind = "stream", rate = "1mbit", length = "60s", startup = "2s", pace = "{pace}" }}"#
+            );
+            let index = beside(kind, 1, &video);
+            assert!(
+                index.is_none_or(|index| index > 0.9),
+                "{kind}, {pace}: {index:?}"
+            );
+        }
+    }
+}
+
 /// A starved flow counts until its end, also if its traffic has no end.
 #[test]
 fn starved_transfers_are_as_unfair_as_starved_downloads() {
@@ -178,18 +240,7 @@ fn starved_transfers_are_as_unfair_as_starved_downloads() {
             rtt = "10ms..50ms"
             path = ["gate"]
         "#;
-        let text = format!("{text}traffic = {traffic}");
-        let group = group(&text);
-        let outcome = crate::run(&group.plan, &mut |_| true).expect("runs");
-        let mut collector = Collector::default();
-        collector.add(&Finished {
-            point: 0,
-            seed: 1,
-            group,
-            outcome,
-            captures: Vec::new(),
-        });
-        collector.finish().jain.expect("several")
+        jain_of(&format!("{text}traffic = {traffic}")).expect("several")
     };
     let bulk = jain("\"bulk\"");
     assert!(bulk < 0.5, "{bulk}");

@@ -35,6 +35,7 @@ fn transfer(from_client: bool) -> TransferSummary {
         sender,
         receiver,
         continues: false,
+        under_way: 0,
         mss: 1448,
         path: Path::default(),
         tally: Tally {

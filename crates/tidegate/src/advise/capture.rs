@@ -13,7 +13,7 @@ use tidegate_trace::annotate::{Layer, TransferSummary};
 use tidegate_trace::detect::{Cause, Estimate, Judgement};
 use tidegate_trace::{Options, Sink};
 
-use super::today::Today;
+use super::today::{self, Today};
 use crate::cli::Common;
 use crate::cli::advise::Advise;
 use crate::detect;
@@ -86,6 +86,9 @@ pub fn read(
              them"
         );
     };
+    if judgement.cause == Cause::Policer {
+        today::without_queue(options, "this capture shows a policer")?;
+    }
     let Some(kind) = kind(options, &transfer, &judgement) else {
         let (what, option) = match judgement.cause {
             Cause::Policer => ("bucket", "--burst"),
@@ -95,15 +98,16 @@ pub fn read(
             "{name}: its packets do not tell how large the {what} is: give the size with {option}"
         );
     };
-    let limit = rate_of(&transfer, &judgement);
+    let overhead = overhead(options);
+    let limit = rate_of(overhead, &transfer, &judgement);
     let setting = Setting {
         rate: Rate::from_bits_per_second(limit.value.round().max(0.0) as u64),
         kind,
-        overhead: ETHERNET,
+        overhead,
     };
     let depth = judgement.limit.and_then(|limit| limit.depth_bytes);
     let depth = depth.map_or(String::new(), |depth| {
-        let depth = at_link(&transfer, &judgement, depth);
+        let depth = counted(overhead, &transfer, &judgement, depth);
         let [low, high] = [depth.low, depth.high].map(|end| bytes(end.max(0.0) as u64));
         let of = match judgement.cause {
             Cause::ShaperBurst => " of bucket and queue together",
@@ -116,11 +120,15 @@ pub fn read(
         [low, high] if low == high => format!("about {low}"),
         [low, high] => format!("in {low} to {high}"),
     };
+    let headers = match overhead {
+        0 => "from the IP header on",
+        _ => "with Ethernet headers",
+    };
     let origin = Origin {
         vendor: None,
         place: Some(format!("flow {} of {name}", transfer.id.flow)),
         assumed: vec![format!(
-            "The limit is the verdict `{}` on flow {} of {name}, counted with Ethernet headers. The rate is {ends}{depth}.",
+            "The limit is the verdict `{}` on flow {} of {name}, counted {headers}. The rate is {ends}{depth}.",
             judgement.cause, transfer.id.flow,
         )],
     };
@@ -134,34 +142,54 @@ pub fn read(
 /// What enforces the limit, if its depth is known or given.
 fn kind(options: &Advise, transfer: &TransferSummary, judgement: &Judgement) -> Option<Kind> {
     let limit = judgement.limit?;
-    let frames = |bytes| at_link(transfer, judgement, Estimate::exact(bytes)).value;
+    let overhead = overhead(options);
+    let at_layer = |bytes| counted(overhead, transfer, judgement, Estimate::exact(bytes)).value;
     let size = |bytes: f64| bytes.round().max(FULL as f64) as u64;
-    let depth = limit.depth_bytes.map(|depth| frames(depth.value));
-    let burst = limit.burst.map(|burst| frames(burst.bytes));
-    // Losses show what bucket and queue hold together.
-    let queue = depth.map(|depth| depth - burst.unwrap_or(0.0));
+    let depth = limit.depth_bytes.map(|depth| at_layer(depth.value));
     let or = |given: Option<Bytes>, found: Option<f64>| given.map(Bytes::get).or(found.map(size));
-    Some(match judgement.cause {
-        Cause::Policer => Kind::Policer {
-            burst: or(options.burst, depth)?,
-        },
-        _ => Kind::Shaper {
-            queue: or(options.queue, queue)?,
-            burst: burst.map_or(FULL, size),
-        },
+    let burst = match judgement.cause {
+        Cause::Policer => {
+            let burst = or(options.burst, depth)?;
+            return Some(Kind::Policer { burst });
+        }
+        _ => or(
+            options.burst,
+            limit.burst.map(|burst| at_layer(burst.bytes)),
+        ),
+    };
+    // Losses show what bucket and queue hold together.
+    let queue = depth.map(|depth| depth - burst.unwrap_or(0) as f64);
+    Some(Kind::Shaper {
+        queue: or(options.queue, queue)?,
+        burst: burst.unwrap_or(FULL),
     })
 }
 
-/// The rate of frames.
-fn rate_of(transfer: &TransferSummary, judgement: &Judgement) -> Estimate {
-    let rate = judgement.limit.map(|limit| limit.rate_bps);
-    at_link(transfer, judgement, rate.unwrap_or(Estimate::exact(0.0)))
+/// What the limit counts of each packet beyond its IP packet.
+fn overhead(options: &Advise) -> u32 {
+    today::overhead(options).unwrap_or(ETHERNET)
 }
 
-/// What a limit counts at its layer, in bytes of frames.
-fn at_link(transfer: &TransferSummary, judgement: &Judgement, estimate: Estimate) -> Estimate {
+/// The rate of packets with this overhead.
+fn rate_of(overhead: u32, transfer: &TransferSummary, judgement: &Judgement) -> Estimate {
+    let rate = judgement.limit.map(|limit| limit.rate_bps);
+    let rate = rate.unwrap_or(Estimate::exact(0.0));
+    counted(overhead, transfer, judgement, rate)
+}
+
+/// What a limit counts at its layer, in bytes of packets with this overhead.
+fn counted(
+    overhead: u32,
+    transfer: &TransferSummary,
+    judgement: &Judgement,
+    estimate: Estimate,
+) -> Estimate {
     let from = judgement.limit.map_or(Layer::Link, |limit| limit.layer);
-    let convert = |value: f64| transfer.tally.convert(value, from, Layer::Link);
+    let to = match overhead {
+        0 => Layer::Ip,
+        _ => Layer::Link,
+    };
+    let convert = |value: f64| transfer.tally.convert(value, from, to);
     Estimate {
         value: convert(estimate.value),
         low: convert(estimate.low),
@@ -211,6 +239,7 @@ mod tests {
             sender: server,
             receiver: client,
             continues: false,
+            under_way: 0,
             mss: 1000,
             path: Path::default(),
             tally: Tally {
@@ -252,9 +281,23 @@ mod tests {
         assert_eq!(of_payload, shaper(125_000, 250_000));
         let given = found(&["--queue", "50kB"], &by_losses(Layer::Link));
         assert_eq!(given, shaper(50_000, 200_000));
+        let given = found(&["--burst", "50kB"], &by_losses(Layer::Link));
+        assert_eq!(given, shaper(250_000, 50_000));
         // At least a packet waits.
         let short = judgement(Cause::ShaperBurst, Layer::Link, 200_100.0, Some(200e3));
         assert_eq!(found(&[], &short), shaper(FULL, 200_000));
+    }
+
+    #[test]
+    fn a_limit_of_layer_3_counts_ip_packets() {
+        let policer = judgement(Cause::Policer, Layer::Link, 125e3, None);
+        let burst = 104_000;
+        let counted = found(&["--layer", "3"], &policer);
+        assert_eq!(counted, Some(Kind::Policer { burst }));
+        assert_eq!(rate_of(0, &transfer(), &policer).value, 832e3);
+        // A size that is given is one of that layer.
+        let given = found(&["--layer", "3", "--burst", "8kB"], &policer);
+        assert_eq!(given, Some(Kind::Policer { burst: 8_000 }));
     }
 
     #[test]

@@ -94,10 +94,21 @@ fn shaper(queue: Bytes, burst: Option<Bytes>) -> Kind {
     }
 }
 
-fn overhead(options: &Advise) -> Option<u32> {
+/// What each packet counts beyond its IP packet, if the layer is given.
+pub fn overhead(options: &Advise) -> Option<u32> {
     options
         .layer
         .map(|layer| if layer == 2 { ETHERNET } else { 0 })
+}
+
+/// A policer has no queue that could be given.
+pub fn without_queue(options: &Advise, found: &str) -> Result<(), UsageError> {
+    match options.queue {
+        None => Ok(()),
+        Some(_) => Err(UsageError(format!(
+            "--queue is for a shaper, and {found}: leave it out"
+        ))),
+    }
 }
 
 fn of_router(
@@ -112,11 +123,8 @@ fn of_router(
         ))
     };
     let kind = match reading.limit {
-        _ if options.queue.is_some() && matches!(reading.limit, Limit::Policer { .. }) => {
-            let text = "--queue is for a shaper, and this line is a policer: leave it out";
-            return Err(UsageError(text.to_owned()).into());
-        }
         Limit::Policer { burst } => {
+            without_queue(options, "this line is a policer")?;
             let burst = options.burst.map(Bytes::get).or(burst);
             let burst = burst.ok_or_else(|| missing("--burst", "bucket"))?;
             Kind::Policer { burst }

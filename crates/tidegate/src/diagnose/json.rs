@@ -32,11 +32,12 @@ pub(super) fn of(account: &Account) -> Value {
             "offset_error_s": clocks.offset_error.map(|error| error / 1e9),
             "drift_ppm": clocks.drift * 1e6,
             "drift_error_ppm": clocks.drift_error * 1e6,
+            "uneven": clocks.uneven,
         })
     });
     json!({
         "verdict": between::headline(diagnosis),
-        "between": diagnosis.main_way().mainly().1.name(),
+        "between": between::found(diagnosis).name(),
         "captures": captures,
         "clocks": clocks,
         "ways": diagnosis.ways.iter().map(way).collect::<Vec<_>>(),

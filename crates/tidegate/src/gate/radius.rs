@@ -268,6 +268,9 @@ fn is_fresh(request: &Request) -> bool {
 
 /// Does what a request asks for.
 fn act(api: &Api, sessions: &Sessions, request: &Request, by: &str) -> Result<(), Refused> {
+    if request.authorizes_only {
+        return Err(Refused::Unsupported);
+    }
     let found = match (&request.user, request.matches.first()) {
         (Some(user), _) => api.gate.user(user),
         (None, Some(what)) => api.gate.holder(what),

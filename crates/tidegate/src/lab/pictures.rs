@@ -19,6 +19,10 @@ const MOST_LINES: usize = 16;
 const MOST_FLOWS: usize = 8;
 /// Most queues that are shown separately over time.
 const MOST_QUEUES: usize = 8;
+/// Most aggregates of a simulation whose elements are shown over time.
+const MOST_AGGREGATES: usize = 8;
+/// The bits of a value that its counts leave out, so that these keep it to a thousandth.
+const LEFT_OUT: u32 = 42;
 
 #[derive(Default)]
 pub struct Pictures {
@@ -28,17 +32,38 @@ pub struct Pictures {
     connections: Vec<(String, String)>,
     /// Most flows with states in a simulation whose connections were drawn.
     flows: usize,
+    /// Most aggregates of a simulation whose elements were drawn.
+    aggregates: usize,
     /// By point: its parameters, and its values over all simulations.
     points: BTreeMap<usize, Values>,
 }
 
 #[derive(Default)]
 struct Values {
-    normalised: Vec<f64>,
+    normalised: Counts,
     /// Medians of flows, in milliseconds.
-    rtt: Vec<f64>,
-    transfers: Vec<f64>,
-    fairness: Vec<f64>,
+    rtt: Counts,
+    transfers: Counts,
+    fairness: Counts,
+}
+
+/// How often each value was there, so that the memory of a point does not grow with what is simulated of it.
+#[derive(Default)]
+struct Counts(BTreeMap<u64, u64>);
+
+impl Counts {
+    fn extend(&mut self, values: impl IntoIterator<Item = f64>) {
+        for value in values {
+            // The bits of numbers that are not negative have the numbers' order.
+            let bits = value.max(0.0).to_bits() + (1 << (LEFT_OUT - 1));
+            *self.0.entry(bits >> LEFT_OUT).or_default() += 1;
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = (f64, u64)> {
+        let counts = self.0.iter();
+        counts.map(|(&bits, &count)| (f64::from_bits(bits << LEFT_OUT), count))
+    }
 }
 
 impl Pictures {
@@ -57,7 +82,7 @@ impl Pictures {
         }
         for flow in &outcome.flows {
             if flow.rtt.count > 0 {
-                values.rtt.push(flow.rtt.p50 as f64 / 1e6);
+                values.rtt.extend([flow.rtt.p50 as f64 / 1e6]);
             }
             let times = flow
                 .completions
@@ -117,8 +142,12 @@ impl Pictures {
             .push((format!("throughput-{}.svg", finished.point), plot));
 
         self.connections(&what, finished);
-        for (index, element) in outcome.elements.iter().enumerate() {
+        for (element, instance) in outcome.elements.iter().zip(&finished.group.elements) {
             if element.samples.is_empty() {
+                continue;
+            }
+            self.aggregates = self.aggregates.max(plan.aggregates.len());
+            if instance.aggregate >= Some(MOST_AGGREGATES) {
                 continue;
             }
             let x = Axis::new("time [s]").from(0.0).to(seconds(plan.duration));
@@ -162,7 +191,12 @@ impl Pictures {
                     plot.beside(&format!("magic of {queue}"), magic);
                 }
             }
-            let name = &finished.group.elements[index].name;
+            let name = match instance.aggregate {
+                Some(aggregate) if plan.aggregates.len() > 1 => {
+                    format!("{}-{}", plan.aggregates[aggregate], instance.name)
+                }
+                _ => instance.name.clone(),
+            };
             if !plot.is_empty() {
                 self.single
                     .push((format!("occupancy-{name}-{}.svg", finished.point), plot));
@@ -190,13 +224,16 @@ impl Pictures {
 
     /// What the pictures leave out.
     pub fn remarks(&self) -> Vec<String> {
-        let (points, flows) = (self.points.len(), self.flows);
+        let (points, flows, aggregates) = (self.points.len(), self.flows, self.aggregates);
         let mut remarks = Vec::new();
         if points > MOST_POINTS {
             remarks.push(format!("the pictures over time show the first {MOST_POINTS} of {points} points; windows.parquet has all"));
         }
         if flows > MOST_FLOWS {
             remarks.push(format!("the pictures of connections show the first {MOST_FLOWS} of {flows} flows; connections.parquet has all"));
+        }
+        if aggregates > MOST_AGGREGATES {
+            remarks.push(format!("the pictures of occupancy show the first {MOST_AGGREGATES} of {aggregates} aggregates; samples.parquet has all"));
         }
         remarks
     }
@@ -207,7 +244,7 @@ impl Pictures {
         for (name, plot) in &self.single {
             files.push((name.clone(), plot.svg()?));
         }
-        type Pick = fn(&Values) -> &[f64];
+        type Pick = fn(&Values) -> &Counts;
         let kinds: [(&str, &str, Axis, Pick); 4] = [
             (
                 "windows",
@@ -256,8 +293,8 @@ impl Pictures {
                     let parameters = scenario.parameters(point);
                     let label: Vec<&str> =
                         parameters.iter().map(|one| one.value.as_str()).collect();
-                    if !pick(values).is_empty() {
-                        plot.distribution(&label.join(" "), pick(values).iter().copied());
+                    if !pick(values).0.is_empty() {
+                        plot.counts(&label.join(" "), pick(values).values());
                     }
                 }
                 if !plot.is_empty() {
@@ -266,5 +303,27 @@ impl Pictures {
             }
         }
         Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_keep_values_to_a_thousandth_in_bounded_memory() {
+        let mut counts = Counts::default();
+        let values = (0..1_000_000).map(|number| f64::from(number) / 1e6);
+        counts.extend(values.chain([1.0, 1.0]));
+        assert!(counts.0.len() < 20_000, "{}", counts.0.len());
+        let all: u64 = counts.values().map(|(_, count)| count).sum();
+        assert_eq!(all, 1_000_002);
+        let mut seen = 0;
+        for (value, count) in counts.values() {
+            let middle = (seen as f64 + count as f64 / 2.0) / 1e6;
+            assert!((value - middle).abs() <= value / 1000.0 + 1e-6, "{value}");
+            seen += count;
+        }
+        assert_eq!(counts.values().last().map(|last| last.0), Some(1.0));
     }
 }

@@ -76,7 +76,9 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
                 last = run;
             }
             points.add(&finished);
-            seeds.note(&finished);
+            if scenario.seeds().len() > 1 {
+                seeds.note(&finished);
+            }
             let of = Simulation::new(&finished, &scenario.parameters(finished.point));
             if let Some(folder) = &mut folder {
                 folder.add(&of, &finished)?;

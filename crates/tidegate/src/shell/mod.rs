@@ -136,7 +136,8 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         }
     });
     let title = options.status && std::io::stderr().is_terminal();
-    let monitor = (title || folder.is_some()).then(|| Monitor::new(&path.plan, title));
+    let table = folder.is_some();
+    let monitor = (title || table).then(|| Monitor::new(&path.plan, title, table));
     let (status, windows) = match monitor {
         None => (running.wait(), Vec::new()),
         Some(monitor) => thread::scope(|scope| {

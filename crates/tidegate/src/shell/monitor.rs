@@ -22,27 +22,31 @@ const MOST: usize = 8_000_000;
 pub struct Monitor {
     /// Whether to show them in the terminal's title.
     title: bool,
+    /// Whether to keep them for a table.
+    table: bool,
     /// Which elements, in the order of the plan, keep packets in a queue; down and up.
     waiting: [Vec<bool>; 2],
 }
 
 impl Monitor {
-    pub fn new(plan: &LinkPlan, title: bool) -> Self {
+    pub fn new(plan: &LinkPlan, title: bool, table: bool) -> Self {
         let waits = |kind: &ElementKind| match kind {
             ElementKind::Limiter { config, .. } => matches!(config, LimiterConfig::Shaper(_)),
             kind => kind.queue().is_some(),
         };
         Self {
             title,
+            table,
             waiting: [&plan.forward, &plan.back].map(|way| way.iter().map(waits).collect()),
         }
     }
 
-    /// The windows of both directions, until the other end is gone.
+    /// The windows of both directions for the table, until the other end is gone.
     pub fn run(&self, shell: &Shell, stopped: &Receiver<()>) -> Vec<ShellWindowRow> {
         let begin = Instant::now();
         let (mut rows, mut last, mut end) = (Vec::new(), LinkReport::default(), 0);
-        let mut shown = 0;
+        // Those that the title does not show yet.
+        let mut latest = Vec::new();
         if self.title {
             // xterm keeps the title on a stack.
             write("\x1b[22;2t");
@@ -54,14 +58,18 @@ impl Monitor {
                 break;
             };
             let now = begin.elapsed().as_nanos() as u64;
-            if rows.len() < MOST {
-                rows.extend([0, 1].map(|way| self.window(way, &last, &report, (end, now))));
+            let windows = [0, 1].map(|way| self.window(way, &last, &report, (end, now)));
+            if self.title {
+                latest.extend(windows.clone());
+                if latest.len() >= 2 * WINDOWS_OF_TITLE {
+                    write(&format!("\x1b]2;{}\x07", title(&latest)));
+                    latest.clear();
+                }
+            }
+            if self.table && rows.len() < MOST {
+                rows.extend(windows);
             }
             (last, end) = (report, now);
-            if self.title && rows.len() >= shown + 2 * WINDOWS_OF_TITLE {
-                write(&format!("\x1b]2;{}\x07", title(&rows[shown..])));
-                shown = rows.len();
-            }
             if over {
                 break;
             }
@@ -169,7 +177,7 @@ mod tests {
             elements: vec![element(vec![7]), element(vec![3000]), element(vec![40, 2])],
             ..LinkReport::default()
         };
-        let monitor = Monitor::new(&plan, false);
+        let monitor = Monitor::new(&plan, false, true);
         let second = 1_000_000_000;
         let rows = [0, 1].map(|way| monitor.window(way, &before, &now, (second, 2 * second)));
         assert_eq!(

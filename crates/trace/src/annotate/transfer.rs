@@ -101,6 +101,8 @@ pub struct TransferSummary {
     pub receiver: Endpoint,
     /// Whether the segment was cut off from the one before because it grew too long.
     pub continues: bool,
+    /// Bytes of the segments before that were in flight when it began.
+    pub under_way: u32,
     /// The largest payload of a wire packet, in bytes.
     pub mss: u32,
     /// How far the capture is from both ends.
@@ -120,6 +122,10 @@ impl TransferSummary {
             sender: transfer.sender,
             receiver: transfer.receiver,
             continues: transfer.continues,
+            under_way: transfer
+                .sent
+                .first()
+                .map_or(0, |first| first.in_flight.saturating_sub(first.len)),
             mss: transfer.mss,
             path: transfer.path,
             tally: *transfer.tally,

@@ -144,7 +144,7 @@ impl Basis {
 pub struct Extent {
     /// At most these packets.
     pub basis: Basis,
-    /// Only what came before the transfer's end, or within a second after it: transfers are judged
+    /// Only what came before the transfer's end, or within a second after it, and more where few packets are new: transfers are judged
     /// while the capture still comes in.
     pub causal: bool,
 }

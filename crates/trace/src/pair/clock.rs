@@ -29,9 +29,12 @@ pub struct Clocks {
     /// How much B's clock is ahead of A's then, in nanoseconds.
     pub offset: f64,
     /// By how much the offset may be wrong, to either side, in nanoseconds: by so much could the
-    /// ways there and back differ. `None` where packets went one way only: then the offset makes the
-    /// least transit time 0.
+    /// ways there and back differ, or is it another one later. `None` where packets went one way only: then the offset
+    /// makes the least transit time 0.
     pub offset_error: Option<f64>,
+    /// Whether a clock was set during the captures, or went unevenly: by any one offset some packets would arrive before
+    /// they left. Then no transit times are known.
+    pub uneven: bool,
     /// Nanoseconds that B's clock gains in a nanosecond of A's.
     pub drift: f64,
     /// By how much the drift may be wrong, to either side.
@@ -59,7 +62,8 @@ impl Clocks {
 
     /// The least time from A to B and back, in nanoseconds.
     pub fn least_round_trip(&self) -> Option<f64> {
-        self.offset_error.map(|error| error * 2.0)
+        let error = self.offset_error.filter(|_| !self.uneven);
+        error.map(|error| error * 2.0)
     }
 }
 
@@ -72,6 +76,9 @@ pub(crate) fn signed(later: Nanos, earlier: Nanos) -> f64 {
 const LEAST_POINTS: usize = 16;
 /// Parts of the time in which the lines are compared with the nearest packets.
 const PARTS: usize = 8;
+/// By how much a packet may arrive earlier than the least transit time: clocks read and lines drawn
+/// a little off. Nanoseconds.
+pub(super) const SLACK: f64 = 100_000.0;
 /// Clocks gain or lose less than this: 0.1 %.
 const MOST_DRIFT: f64 = 1e-3;
 
@@ -97,9 +104,9 @@ pub(crate) fn align(at: Nanos, first: f64, to_b: &[Point], to_a: &[Point]) -> Op
         0.0
     };
     let (floor_b, floor_a) = (floor(&below_b, drift), floor(&below_a, -drift));
-    let (offset, offset_error) = match (floor_b, floor_a) {
+    let (offset, round_trip) = match (floor_b, floor_a) {
         // The sum of the floors is the least round trip, whatever the offset.
-        (Some(b), Some(a)) => ((b - a) / 2.0, Some(((b + a) / 2.0).max(0.0))),
+        (Some(b), Some(a)) => ((b - a) / 2.0, Some(b + a)),
         (Some(b), None) => (b, None),
         (None, Some(a)) => (-a, None),
         (None, None) => return None,
@@ -117,10 +124,13 @@ pub(crate) fn align(at: Nanos, first: f64, to_b: &[Point], to_a: &[Point]) -> Op
     } else {
         MOST_DRIFT
     };
+    let uneven = round_trip.is_some_and(|least| least < -2.0 * SLACK);
+    let error = |least: f64| if uneven { -least } else { least.max(0.0) };
     Some(Clocks {
         at,
         offset: first + offset,
-        offset_error,
+        offset_error: round_trip.map(|least| error(least) / 2.0),
+        uneven,
         drift,
         drift_error,
     })
@@ -268,6 +278,7 @@ mod tests {
                 at: 1_700_000_000_000_000_000,
                 offset,
                 offset_error: None,
+                uneven: false,
                 drift,
                 drift_error: 0.0,
             };
@@ -295,6 +306,37 @@ mod tests {
             .collect();
         let clocks = align(0, 0.0, &to_b, &to_a).expect("packets");
         assert!(clocks.drift.abs() < 1e-6, "{clocks:?}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_uneven() {
+        // Two seconds on, half way through.
+        let set = |points: &[Point]| -> Vec<Point> {
+            let later = |p: &Point| {
+                p.later
+                    + if p.at > 30.0 * SECOND {
+                        2.0 * SECOND
+                    } else {
+                        0.0
+                    }
+            };
+            let points = points.iter();
+            points
+                .map(|p| Point {
+                    later: later(p),
+                    ..*p
+                })
+                .collect()
+        };
+        let (to_b, to_a) = points(0.0);
+        let clocks = align(0, 0.0, &set(&to_b), &set(&to_a)).expect("packets");
+        assert!(clocks.uneven, "{clocks:?}");
+        assert_eq!(clocks.least_round_trip(), None);
+        // It is one second from either offset.
+        let error = clocks.offset_error.expect("both ways");
+        assert!((error - SECOND).abs() < 50.0 * MS, "{clocks:?}");
+        let clocks = align(0, 0.0, &to_b, &to_a).expect("packets");
+        assert!(!clocks.uneven, "{clocks:?}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub struct Diagnosis {
     pub counts: [Counts; 2],
     /// Streams of each capture that the other does not hold.
     pub unshared: [usize; 2],
+    /// Of these, streams that the other seems to hold, but with other data: as if their sequence numbers were rewritten.
+    pub unlike: usize,
     /// How B's clock goes by A's; `None` where the captures share no packet.
     pub clocks: Option<Clocks>,
     /// From A to B, and from B to A.
@@ -27,6 +29,7 @@ impl Diagnosis {
         Self {
             counts,
             unshared: [&joined.a, &joined.b].map(|wire| wire.streams.len() - shared),
+            unlike: joined.unlike,
             clocks: joined.clocks,
             ways: [true, false].map(|to_b| Way::new(&joined, to_b)),
         }

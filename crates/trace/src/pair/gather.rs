@@ -203,7 +203,7 @@ impl Gathered {
         number
     }
 
-    /// The capture with super-packets cut into wire packets, given the largest payload of each stream.
+    /// The capture with super-packets cut into wire packets, given the payload of these in each stream.
     pub(crate) fn into_wire(self, sizes: &[u32]) -> Wire {
         let records = self.wire_packets(sizes);
         let mut bounds = vec![0; self.streams.len() + 1];
@@ -226,15 +226,21 @@ impl Gathered {
         self.counts.copies * 10 > self.counts.tcp
     }
 
-    /// The wire packets, sorted by stream and in each as they were captured, given the largest
-    /// payload of each stream. At most `most` come from super-packets beyond those that were read.
+    /// The wire packets, sorted by stream and in each as they were captured, given the payload that each stream's
+    /// super-packets are cut into. At most `most` come from these beyond those that were read.
     fn wire_packets(&self, sizes: &[u32]) -> Vec<Record> {
         let doubled = self.is_doubled();
         let mut room = self.most;
         let mut wire = Vec::with_capacity(self.records.len());
         for record in self.records.iter().filter(|r| !(doubled && r.copy)) {
-            let size = sizes[record.stream as usize].max(1);
-            let extra = (record.payload.div_ceil(size).max(1) - 1) as usize;
+            let stream = record.stream as usize;
+            // What fits a wire packet is one, even where the other capture has smaller ones only: those
+            // may be all that passed.
+            let size = match self.streams[stream].full {
+                full if record.payload <= full => full,
+                _ => sizes[stream],
+            };
+            let extra = (record.payload.div_ceil(size.max(1)).max(1) - 1) as usize;
             if extra > room {
                 wire.push(*record);
             } else {

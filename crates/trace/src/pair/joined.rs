@@ -1,17 +1,19 @@
 //! Two captures joined: every packet of one with its partner in the other, and the clocks.
 
-use super::clock::{Clocks, Point, align, signed};
+use std::collections::BTreeSet;
+
+use super::clock::{Clocks, Point, SLACK, align, signed};
 use super::gather::{Gathered, Stream, Wire};
-use super::matching::{Ambiguous, Match, compare, resolve};
+use super::matching::{Ambiguous, Compared, Match, compare, resolve};
 use super::record::Record;
 use super::streams::{StreamPair, pairs};
 use crate::read::Nanos;
 
 /// No partner.
 pub(crate) const ALONE: u32 = u32::MAX;
-/// By how much a packet may arrive earlier than the least transit time: clocks read and lines drawn
-/// a little off. Nanoseconds.
-const SLACK: f64 = 100_000.0;
+/// Every host takes packets with this much data (RFC 9293 §3.7.1). A capture with smaller ones only does not show how
+/// large the others were.
+const LEAST_FULL: u32 = 536;
 
 /// How it was found out which place packets pass first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub(crate) struct Joined {
     pub a: Wire,
     pub b: Wire,
     pub shared: Vec<Shared>,
+    /// Streams of connections that both hold under the same addresses or numbers, but with other data.
+    pub unlike: usize,
     pub clocks: Option<Clocks>,
     /// Of each shared stream, packets that the second place saw more often than the first.
     pub duplicated: Vec<u64>,
@@ -56,10 +60,17 @@ pub(crate) fn join(a: Gathered, b: Gathered) -> Joined {
     let pairs = pairs(&a, &b);
     let (sizes_a, sizes_b) = sizes(&a, &b, &pairs);
     let (a, b) = (a.into_wire(&sizes_a), b.into_wire(&sizes_b));
-    let mut matches: Vec<Vec<Match>> = Vec::with_capacity(pairs.len());
-    let mut ambiguous: Vec<Vec<Ambiguous>> = Vec::with_capacity(pairs.len());
-    for &pair in &pairs {
-        let compared = compare(&a, &b, pair);
+    let mut compared: Vec<(StreamPair, Compared)> = pairs
+        .iter()
+        .map(|&pair| (pair, compare(&a, &b, pair)))
+        .collect();
+    leave_out_unlike(&a, &b, &mut compared);
+    let unlike = pairs.len() - compared.len();
+    let mut pairs: Vec<StreamPair> = Vec::with_capacity(compared.len());
+    let mut matches: Vec<Vec<Match>> = Vec::with_capacity(compared.len());
+    let mut ambiguous: Vec<Vec<Ambiguous>> = Vec::with_capacity(compared.len());
+    for (pair, compared) in compared {
+        pairs.push(pair);
         matches.push(compared.matches);
         ambiguous.push(compared.ambiguous);
     }
@@ -76,6 +87,7 @@ pub(crate) fn join(a: Gathered, b: Gathered) -> Joined {
         a,
         b,
         shared,
+        unlike,
         clocks,
     };
     for (i, mut matches) in matches.into_iter().enumerate() {
@@ -90,6 +102,11 @@ pub(crate) fn join(a: Gathered, b: Gathered) -> Joined {
 }
 
 impl Joined {
+    /// The clocks, if they tell which packet came after which, and how long after.
+    pub fn even_clocks(&self) -> Option<Clocks> {
+        self.clocks.filter(|clocks| !clocks.uneven)
+    }
+
     /// Tells apart the alike packets of a shared stream. Returns how many were duplicated on the way.
     fn resolve(&self, stream: usize, ambiguous: &[Ambiguous], matches: &mut Vec<Match>) -> u64 {
         let shared = self.shared[stream];
@@ -98,10 +115,11 @@ impl Joined {
         } else {
             (&self.b.records, &self.a.records)
         };
-        let floor = self.clocks.map_or(f64::NEG_INFINITY, |clocks| {
+        let clocks = self.even_clocks();
+        let floor = clocks.map_or(f64::NEG_INFINITY, |clocks| {
             clocks.offset_error.unwrap_or(0.0) - SLACK
         });
-        let later = |from: &Record, to: &Record| match self.clocks {
+        let later = |from: &Record, to: &Record| match clocks {
             Some(clocks) if shared.to_b => clocks.later(from.at, to.at) - floor,
             Some(clocks) => -clocks.later(to.at, from.at) - floor,
             None => 0.0,
@@ -112,7 +130,7 @@ impl Joined {
     }
 }
 
-/// The largest payloads of each stream's wire packets. One capture may know what the other does not:
+/// The payloads that each stream's super-packets are cut into. One capture may know what the other does not:
 /// where it holds no super-packets, its largest packet is one.
 fn sizes(a: &Gathered, b: &Gathered, pairs: &[StreamPair]) -> (Vec<u32>, Vec<u32>) {
     let alone = |capture: &Gathered| -> Vec<u32> {
@@ -121,9 +139,10 @@ fn sizes(a: &Gathered, b: &Gathered, pairs: &[StreamPair]) -> (Vec<u32>, Vec<u32
     };
     let (mut sizes_a, mut sizes_b) = (alone(a), alone(b));
     for pair in pairs {
-        let of = |stream: &Stream| match stream.full {
-            0 => u32::MAX,
-            full => full.min(stream.largest.max(1)),
+        let of = |stream: &Stream| match (stream.full, stream.largest) {
+            (0, _) => u32::MAX,
+            (full, ..LEAST_FULL) => full,
+            (full, largest) => full.min(largest),
         };
         let (x, y) = (&a.streams[pair.a as usize], &b.streams[pair.b as usize]);
         let size = of(x).min(of(y));
@@ -131,6 +150,31 @@ fn sizes(a: &Gathered, b: &Gathered, pairs: &[StreamPair]) -> (Vec<u32>, Vec<u32
         sizes_b[pair.b as usize] = size;
     }
     (sizes_a, sizes_b)
+}
+
+/// Leaves out connections of which both captures hold data of one side, and no packet of it is the same:
+/// they are other ones, or their sequence numbers were rewritten on the way. All that could be said of them is
+/// that everything was lost. What a network drops altogether is in one capture only.
+fn leave_out_unlike(a: &Wire, b: &Wire, compared: &mut Vec<(StreamPair, Compared)>) {
+    let has_data = |records: &[Record]| records.iter().any(|record| record.payload > 0);
+    let unlike: BTreeSet<u32> = compared
+        .iter()
+        .filter(|(pair, compared)| {
+            let alone = compared.matches.iter().map(|found| found.a);
+            let alike = compared.ambiguous.iter().map(|alike| alike.a[0]);
+            let mut shared = alone.chain(alike);
+            has_data(a.of(pair.a))
+                && has_data(b.of(pair.b))
+                && !shared.any(|number| a.records[number as usize].payload > 0)
+        })
+        .map(|(pair, _)| pair.a)
+        .collect();
+    let is_unlike = |stream: u32| unlike.contains(&stream);
+    compared.retain(|(pair, _)| {
+        // What comes back acknowledges other numbers.
+        let reverse = a.streams[pair.a as usize].reverse;
+        !is_unlike(pair.a) && !reverse.is_some_and(is_unlike)
+    });
 }
 
 /// Where points count from.

@@ -9,8 +9,9 @@ use crate::wire::Flags;
 /// What became of a packet between the places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
-    /// It reached the second place, after this many nanoseconds by the aligned clocks.
-    Passed(f64),
+    /// It reached the second place, after this many nanoseconds by the aligned clocks; `None` where these went
+    /// unevenly.
+    Passed(Option<f64>),
     /// It did not.
     Lost,
     /// It did, though the second capture does not hold it: it was acknowledged and never sent again.
@@ -48,10 +49,15 @@ impl Passage {
         self.fate == Fate::Lost
     }
 
+    /// Whether it reached the second place and its capture.
+    pub(crate) fn passed(&self) -> bool {
+        matches!(self.fate, Fate::Passed(_))
+    }
+
     /// How long it was on its way, in nanoseconds.
     pub fn transit(&self) -> Option<f64> {
         match self.fate {
-            Fate::Passed(transit) => Some(transit),
+            Fate::Passed(transit) => transit,
             _ => None,
         }
     }
@@ -137,7 +143,7 @@ impl Walk {
             self.holes.insert(self.end, hole);
         }
         // One that was lost on its way says nothing of what is behind the second place.
-        let in_vain = passed_before && passages[number].transit().is_some();
+        let in_vain = passed_before && passages[number].passed();
         self.elsewhere.repeated_in_vain += u64::from(in_vain);
         self.end = self.end.max(end);
         let open = Open {
@@ -184,7 +190,7 @@ impl Walk {
         overlaps.extend(self.open.range(start..end).map(|(&from, _)| from));
         for from in overlaps {
             if let Some(before) = self.open.remove(&from) {
-                passed |= before.passed_before || passages[before.number].transit().is_some();
+                passed |= before.passed_before || passages[before.number].passed();
             }
         }
         self.elsewhere.retransmitted += 1;

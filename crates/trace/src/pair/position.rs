@@ -70,7 +70,7 @@ mod tests {
             in_burst: number * 100,
             fate: match (burst, number) {
                 (2, 5..) => Fate::Lost,
-                _ => Fate::Passed(0.0),
+                _ => Fate::Passed(None),
             },
         };
         let all: Vec<Passage> = (0..3)

@@ -1,5 +1,7 @@
 //! A stream that both captures hold, followed from the first place to the second.
 
+use std::ops::Range;
+
 use super::clock::Clocks;
 use super::gather::Wire;
 use super::joined::{ALONE, Joined, Order};
@@ -88,6 +90,9 @@ struct Places<'a> {
     partner: &'a [u32],
     partner_there: &'a [u32],
     streams: [u32; 2],
+    to_b: bool,
+    /// `None` where they do not tell when a packet was at the other place.
+    clocks: Option<Clocks>,
 }
 
 /// By how much longer than the longest the last packets may have waited.
@@ -106,8 +111,8 @@ pub(crate) fn follow(
         &joined.b.streams[shared.pair.b as usize],
     );
     let places = Places::of(joined, index);
-    let mut own = places.passages(joined.clocks, shared.to_b, number);
-    places.leave_out_last(joined.clocks, shared.to_b, &mut own);
+    let mut own = places.passages(number);
+    places.leave_out_last(&mut own);
     let elsewhere = places.walk(&mut own);
     let mut report = StreamReport {
         at_a: [x.src, x.dst],
@@ -140,8 +145,7 @@ pub(crate) fn follow(
             Fate::Passed(_) | Fate::Uncovered => {}
         }
     }
-    let extra = places.extra(joined.clocks, shared.to_b);
-    report.unseen = extra.saturating_sub(report.duplicated);
+    report.unseen = places.extra().saturating_sub(report.duplicated);
     passages.extend(own);
     report
 }
@@ -155,6 +159,8 @@ impl<'a> Places<'a> {
             partner: &joined.partner_of_a,
             partner_there: &joined.partner_of_b,
             streams: [shared.pair.a, shared.pair.b],
+            to_b: shared.to_b,
+            clocks: joined.even_clocks(),
         };
         if shared.to_b {
             return places;
@@ -165,25 +171,28 @@ impl<'a> Places<'a> {
             partner: places.partner_there,
             partner_there: places.partner,
             streams: [shared.pair.b, shared.pair.a],
+            ..places
         }
     }
 
     /// Its packets, without what needs acknowledgements.
-    fn passages(&self, clocks: Option<Clocks>, to_b: bool, stream: u32) -> Vec<Passage> {
+    fn passages(&self, stream: u32) -> Vec<Passage> {
         let range = self.first.range(self.streams[0]);
-        let covered = self.second.counts.span;
+        let between = between_partners(range.clone(), self.partner);
+        let covered = self.second.counts.span.unwrap_or_default();
         range
             .map(|number| {
                 let record = &self.first.records[number];
                 let partner = self.partner[number];
                 let fate = if partner == ALONE {
-                    let arrival = arrival(clocks, to_b, record.at);
-                    let Span { first, last } = covered.unwrap_or_default();
-                    let inside = (first as f64..=last as f64).contains(&arrival);
+                    let inside = match self.clocks {
+                        Some(clocks) => holds(covered, arrival(&clocks, self.to_b, record.at)),
+                        None => between.contains(&number),
+                    };
                     if inside { Fate::Lost } else { Fate::Uncovered }
                 } else {
                     let there = self.second.records[partner as usize].at;
-                    Fate::Passed(transit(clocks, to_b, record.at, there))
+                    Fate::Passed(self.transit(record.at, there))
                 };
                 Passage {
                     at: record.at,
@@ -200,16 +209,19 @@ impl<'a> Places<'a> {
     }
 
     /// What left last and did not arrive may have waited in a queue when the second capture ended.
-    fn leave_out_last(&self, clocks: Option<Clocks>, to_b: bool, passages: &mut [Passage]) {
-        let least = clocks.and_then(|clocks| clocks.offset_error).unwrap_or(0.0);
+    fn leave_out_last(&self, passages: &mut [Passage]) {
+        let Some(clocks) = self.clocks else {
+            return;
+        };
+        let least = clocks.offset_error.unwrap_or(0.0);
         let times = passages.iter().filter_map(Passage::transit);
         let longest = times.fold(least, f64::max);
         // The queue may have been longer still.
         let later = (longest - least) * LONGER;
         let end = self.second.counts.span.unwrap_or_default().last as f64;
         let last = passages.iter_mut().rev();
-        for passage in last.take_while(|passage| passage.transit().is_none()) {
-            if arrival(clocks, to_b, passage.at) + later >= end {
+        for passage in last.take_while(|passage| !passage.passed()) {
+            if arrival(&clocks, self.to_b, passage.at) + later >= end {
                 passage.fate = Fate::Uncovered;
             }
         }
@@ -249,34 +261,46 @@ impl<'a> Places<'a> {
     }
 
     /// Packets of the second place that the first capture does not hold, duplicates included.
-    fn extra(&self, clocks: Option<Clocks>, to_b: bool) -> u64 {
+    fn extra(&self) -> u64 {
         let covered = self.first.counts.span.unwrap_or_default();
-        let covered = covered.first as f64..=covered.last as f64;
         let alone = self.second.range(self.streams[1]);
+        let between = between_partners(alone.clone(), self.partner_there);
         let alone = alone.filter(|&number| self.partner_there[number] == ALONE);
         alone
-            .filter(|&number| {
-                let at = self.second.records[number].at;
-                covered.contains(&departure(clocks, to_b, at))
+            .filter(|&number| match self.clocks {
+                Some(clocks) => {
+                    let at = self.second.records[number].at;
+                    holds(covered, departure(&clocks, self.to_b, at))
+                }
+                None => between.contains(&number),
             })
             .count() as u64
     }
-}
 
-/// The time on the way, from the first place to the second.
-fn transit(clocks: Option<Clocks>, to_b: bool, at: Nanos, there: Nanos) -> f64 {
-    match clocks {
-        Some(clocks) if to_b => clocks.later(at, there),
-        Some(clocks) => -clocks.later(there, at),
-        None => 0.0,
+    /// The time on the way, from the first place to the second.
+    fn transit(&self, at: Nanos, there: Nanos) -> Option<f64> {
+        let clocks = self.clocks?;
+        Some(match self.to_b {
+            true => clocks.later(at, there),
+            false => -clocks.later(there, at),
+        })
     }
 }
 
+fn holds(span: Span, at: f64) -> bool {
+    (span.first as f64..=span.last as f64).contains(&at)
+}
+
+/// The records from the first with a partner to the last: where no clock tells when the other capture was
+/// taken, it was taken between these.
+fn between_partners(range: Range<usize>, partner: &[u32]) -> Range<usize> {
+    let mut found = range.filter(|&number| partner[number] != ALONE);
+    let first = found.next();
+    first.map_or(0..0, |first| first..found.next_back().unwrap_or(first) + 1)
+}
+
 /// When the second place would see a packet at the earliest, by its clock.
-fn arrival(clocks: Option<Clocks>, to_b: bool, at: Nanos) -> f64 {
-    let Some(clocks) = clocks else {
-        return at as f64;
-    };
+fn arrival(clocks: &Clocks, to_b: bool, at: Nanos) -> f64 {
     let least = clocks.offset_error.unwrap_or(0.0);
     at as f64
         + least
@@ -287,10 +311,7 @@ fn arrival(clocks: Option<Clocks>, to_b: bool, at: Nanos) -> f64 {
 }
 
 /// When the first place must have seen a packet at the latest, by its clock.
-fn departure(clocks: Option<Clocks>, to_b: bool, there: Nanos) -> f64 {
-    let Some(clocks) = clocks else {
-        return there as f64;
-    };
+fn departure(clocks: &Clocks, to_b: bool, there: Nanos) -> f64 {
     let least = clocks.offset_error.unwrap_or(0.0);
     there as f64 - least
         + match to_b {

@@ -452,3 +452,99 @@ fn memory_is_bounded() {
     assert_eq!(counts.tcp, 1000);
     assert!(counts.not_kept >= 900);
 }
+
+/// A firewall that hides how a server chooses its first number: what the client sends keeps its numbers, but
+/// acknowledges others.
+#[test]
+fn rewritten_sequence_numbers_are_another_connection() {
+    let mut both = Both::new();
+    both.change = |frame| match frame.src == server() {
+        true => frame.seq += 77_777,
+        false => frame.ack += 77_777,
+    };
+    let request = TcpFrame {
+        seq: 1,
+        ack: 1,
+        payload: 300,
+        ..TcpFrame::new(Ends {
+            src: client(),
+            dst: server(),
+        })
+    };
+    both.at_b(0, &request);
+    both.at_a(WAY, &request);
+    for n in 0..40u32 {
+        let at = (30 + 30 * Nanos::from(n)) * MS;
+        both.passes(at, &nth(n));
+        if n % 10 == 5 {
+            both.passes(at + MS, &nth(n));
+        }
+        both.ack(at + 21 * MS, 1 + (n + 1) * LEN);
+    }
+    let found = both.diagnose();
+    assert_eq!((found.unlike, found.unshared), (2, [2, 2]));
+    assert_eq!(found.clocks, None);
+    assert_eq!(found.main_way().verdict, Between::Unclear);
+}
+
+/// Full packets are lost where they do not fit, and what is sent again in small ones passes: the other capture does not
+/// show what is full.
+#[test]
+fn a_full_packet_stays_whole_beside_smaller_ones() {
+    for small in [200, 600] {
+        let mut both = Both::new();
+        both.ack(25 * MS, 1);
+        for n in 0..16 {
+            both.at_a((30 + Nanos::from(n)) * MS, &nth(n));
+        }
+        for n in 0..5u32 {
+            let at = (300 + 30 * Nanos::from(n)) * MS;
+            let frame = TcpFrame {
+                seq: 1 + n * small,
+                payload: small,
+                ..nth(0)
+            };
+            both.passes(at, &frame);
+            both.ack(at + 21 * MS, 1 + (n + 1) * small);
+        }
+        let stream = both.data();
+        assert_eq!((stream.data_packets, stream.lost), (21, 16), "{stream:?}");
+    }
+}
+
+/// B's clock is set two seconds on in the middle, and B begins a little later than A.
+#[test]
+fn a_clock_that_was_set_tells_of_losses_only() {
+    let mut both = Both::new();
+    for n in 0..100u32 {
+        let at = Nanos::from(n) * 50 * MS;
+        let set = if n < 50 { 0 } else { 2_000 * MS };
+        let ack = TcpFrame {
+            ack: 1 + (n + 1) * LEN,
+            ..TcpFrame::new(Ends {
+                src: client(),
+                dst: server(),
+            })
+        };
+        both.at_a(at, &nth(n));
+        if n >= 3 {
+            if n != 60 {
+                both.at_b(at + WAY + set, &nth(n));
+            }
+            both.at_b(at + WAY + MS + set, &ack);
+        }
+        both.at_a(at + 2 * WAY + MS, &ack);
+    }
+    let found = both.diagnose();
+    assert!(found.clocks.is_some_and(|clocks| clocks.uneven));
+    for way in &found.ways {
+        assert_eq!((way.transit, way.verdict), (None, Between::Unclear));
+        assert_eq!(way.streams[0].transit, None);
+    }
+    let stream = found.ways[0].streams[0];
+    assert_eq!(
+        (stream.packets, stream.lost + stream.missed),
+        (97, 1),
+        "{stream:?}"
+    );
+}

@@ -178,7 +178,8 @@ impl Fits {
         if self.lost < LEAST_LOSSES {
             return match (queue, self.lost) {
                 (Some(_), _) => Between::Delay,
-                (None, 0) => Between::Nothing,
+                // Without transit times nobody knows whether packets wait.
+                (None, 0) if self.transit.is_some() => Between::Nothing,
                 (None, _) => Between::Unclear,
             };
         }

@@ -5,7 +5,7 @@
 //! shaper. A shaper lets some bytes pass at once, as a token bucket has it; a link none. A policer delays
 //! nothing, so a queue of its rate does not fit.
 
-use super::passage::{Fate, Passage};
+use super::passage::Passage;
 use crate::detect::cause::Bucket;
 
 /// A queue that packets wait in.
@@ -118,7 +118,7 @@ pub(crate) fn modelled(passages: &[Passage], model: Model) -> Vec<f64> {
     let passed = passages.iter().zip(&times);
     // The quickest packet had to be sent too.
     let shortest = passed
-        .filter(|(passage, _)| passage.transit().is_some())
+        .filter(|(passage, _)| passage.passed())
         .map(|(_, &time)| time)
         .fold(f64::INFINITY, f64::min);
     times.iter_mut().for_each(|time| *time -= shortest);
@@ -158,7 +158,7 @@ pub(crate) fn fit(passages: &[Passage], least: f64) -> Option<Waiting> {
     let (model, cost) = found.min_by(|x, y| x.1.total_cmp(&y.1))?;
     let passed = stays(passages, model).zip(passages);
     let backlog = passed
-        .filter(|(_, passage)| matches!(passage.fate, Fate::Passed(_)))
+        .filter(|(_, passage)| passage.passed())
         .map(|(stay, _)| stay.backlog)
         .fold(0.0, f64::max);
     Some(Waiting {

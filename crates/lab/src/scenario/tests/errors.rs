@@ -134,6 +134,26 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "[[flow]]",
+            "[sweep]\n\"gate.rate\" = [\"1mbit\"]\ngate.rate = [\"2mbit\"]\n[[flow]]",
+            "a.toml:16:13: `gate.rate` is varied here, and `gate.rate` before: leave one of them out",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\ngate = [{ rate = \"1mbit\" }, { kind = \"pqp\" }]\n\"gate.rate\" = [\"2mbit\"]\n[[flow]]",
+            "a.toml:16:15: `gate.rate` is varied here, and `gate.rate` before, by `gate`: leave one of them out",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\n\"gate.policy.fair\" = [1, 2]\ngate = [{ policy = { fair = 4 } }]\n[[flow]]",
+            "a.toml:16:8: `gate.policy` is varied here, and `gate.policy.fair` before: leave one of them out",
+        ),
+        (
+            "[[flow]]",
+            "[sweep]\nseed = [1, 2]\nseeds = 3\n[[flow]]",
+            "a.toml:16:9: `seed` lists the seeds, so `seeds` says nothing: leave one of them out",
+        ),
+        (
+            "[[flow]]",
             "[sweep]\n\"gate.rate\" = [\"1mbit\", \"2mbti\"]\n[[flow]]",
             "a.toml:15:25: `rate`: '2mbti' has no known unit",
         ),

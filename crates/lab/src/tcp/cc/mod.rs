@@ -160,6 +160,8 @@ pub struct AckSample {
     /// It acknowledges a lone segment shorter than the largest, so the receiver may have delayed it
     /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
     pub maybe_delayed: bool,
+    /// Segments are paced, by the sender or by the algorithm (Linux `sk_pacing_status`).
+    pub paced: bool,
     /// When pacing lets the next segment leave; at once if this time is past.
     pub next_departure: Nanos,
     /// First byte not sent yet. This and `snd_una` mark the rounds.

@@ -44,6 +44,7 @@ fn sample(n: &[u64]) -> AckSample {
         cwnd_limited: !n[13].is_multiple_of(5),
         state: state(n[14]),
         maybe_delayed: n[13].is_multiple_of(7),
+        paced: n[13].is_multiple_of(3),
         next_departure: n[15],
         snd_nxt: n[16],
         snd_una: n[17],

@@ -442,6 +442,7 @@ impl Sender {
             cwnd_limited: self.is_window_used(),
             state: self.state,
             maybe_delayed: ack.maybe_delayed,
+            paced: self.is_paced(),
             next_departure: self.pacer.burst_at(),
             snd_nxt: self.next,
             snd_una: self.una,

@@ -4,7 +4,7 @@ use tidegate_limiter::{Bytes, Nanos, Rate};
 
 use super::pipe::{Pipe, RTT, clean, reno};
 use crate::SECOND;
-use crate::tcp::TcpConfig;
+use crate::tcp::{Algorithm, TcpConfig};
 
 /// [Flach16 §5.2.1]: the limit holds over every interval, to a packet, and the sender uses all of
 /// it.
@@ -66,6 +66,24 @@ fn largest_burst(pacing: bool) -> usize {
 fn pacing_spreads_the_window_over_the_round_trip() {
     assert!(largest_burst(false) >= 50);
     assert!((2..=8).contains(&largest_burst(true)));
+}
+
+/// Linux `hystart_update`: pacing spreads a window over half a round trip, so acknowledgements that are spread as far do not
+/// end the slow start of a paced sender on a path without a bottleneck.
+#[test]
+fn a_paced_cubic_does_not_leave_slow_start_by_its_own_pacing() {
+    let config = TcpConfig {
+        algorithm: Algorithm::Cubic,
+        pacing: true,
+        receive_window: 64 << 20,
+        ..reno()
+    };
+    let mut pipe = Pipe::new(&config, clean);
+    pipe.server.write(0, Bytes::new(u64::MAX / 4));
+    pipe.pass(10 * RTT);
+    let snapshot = pipe.server.snapshot();
+    assert_eq!(snapshot.ssthresh, u32::MAX, "{snapshot:?}");
+    assert!(snapshot.cwnd > 2000, "{snapshot:?}");
 }
 
 /// RFC 5681 §4.1: after silence the window begins again as it was at first.

@@ -111,6 +111,9 @@ async fn accept_all<S, A, F>(
     .await;
 }
 
+/// How often to look whether an answer is done.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// A connection.
 struct Seat {
     /// Whether a request is being answered.
@@ -129,8 +132,8 @@ async fn make_room(seats: &mut VecDeque<Seat>, connections: &mut JoinSet<()>) {
                 seat.task.abort();
             }
         } else {
-            // All are being answered: the first that is done makes room.
-            connections.join_next().await;
+            // All are being answered: the first that is done makes room, whether its client hangs up or not.
+            let _ = tokio::time::timeout(LOOK, connections.join_next()).await;
             seats.retain(|seat| !seat.task.is_finished());
         }
     }

@@ -143,9 +143,13 @@ impl Course {
 }
 
 /// Round trips in which the window doubled from the initial one to the most that was in flight,
-/// with the one in which the last acknowledgement came back.
+/// with the one in which the last acknowledgement came back. Where data of the segment before was still in flight,
+/// the window had grown before.
 fn doublings(summary: &TransferSummary) -> f64 {
-    let first = INITIAL_WINDOW * f64::from(summary.mss.max(1));
+    let initial = INITIAL_WINDOW * f64::from(summary.mss.max(1));
     let most = f64::from(summary.metrics.max_in_flight);
-    (most / first).max(1.0).log2() + 1.0
+    match f64::from(summary.under_way) {
+        0.0 => (most / initial).max(1.0).log2() + 1.0,
+        before => (most / initial.max(before)).max(1.0).log2(),
+    }
 }

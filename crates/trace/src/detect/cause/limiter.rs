@@ -88,6 +88,14 @@ pub struct Losses {
     pub might_be_policed: bool,
 }
 
+impl Losses {
+    /// Whether they fit a policer.
+    pub(super) fn is_policed(&self) -> bool {
+        let mechanism = self.limiter.map(|limiter| limiter.mechanism);
+        mechanism == Some(Mechanism::Policer)
+    }
+}
+
 /// A bucket explains losses if it removes this share of the uncertainty about them …
 const EXPLAINED: f64 = 0.6;
 /// … and if it removes this, no comparison with bursts of chance is needed.

@@ -4,6 +4,8 @@
 //! PIE drops none in the first 150 ms that packets wait, and then at random at a target of 15 ms (RFC 8033 §4.1, §4.4).
 //! RED drops by the mean length of the queue and lets it stand [Floyd93]; CoDel and PIE would empty such a queue.
 
+use std::collections::VecDeque;
+
 use super::arrival::Arrival;
 use super::delay::quantile;
 use crate::detect::AqmKind;
@@ -62,10 +64,7 @@ impl Managed {
         if dropped.len() < LEAST_DROPS {
             return None;
         }
-        let mut least: Vec<f64> = dropped
-            .iter()
-            .map(|drop| least_before(&passed, drop))
-            .collect();
+        let mut least = least_before(&passed, &dropped);
         let close = dropped
             .windows(2)
             .filter(|pair| pair[1].at - pair[0].at < CLOSE)
@@ -126,15 +125,38 @@ fn leaving(arrivals: &[Arrival], base: f64) -> (Vec<Leaving>, Vec<Leaving>) {
     (passed, dropped)
 }
 
-/// The least that a packet waited which left in the interval before a drop.
-fn least_before(passed: &[Leaving], drop: &Leaving) -> f64 {
-    let from = passed.partition_point(|packet| packet.at < drop.at - INTERVAL);
-    let to = passed.partition_point(|packet| packet.at < drop.at);
-    let within = passed.get(from..to).unwrap_or_default();
-    within
-        .iter()
-        .map(|packet| packet.waited)
-        .fold(drop.waited, f64::min)
+/// For each drop, in the order of their times, the least that a packet waited which left in the interval before it.
+fn least_before(passed: &[Leaving], dropped: &[Leaving]) -> Vec<f64> {
+    let by_time = |packets: &[Leaving]| {
+        // Packets that were sent later may leave sooner, by round-trip times that are a little off.
+        let mut sorted = packets.to_vec();
+        sorted.sort_by(|one, other| one.at.total_cmp(&other.at));
+        sorted
+    };
+    let mut passed = by_time(passed).into_iter().peekable();
+    // Packets of the interval, without those that a later one undercuts: the first waited the least.
+    let mut within: VecDeque<Leaving> = VecDeque::new();
+    let each = by_time(dropped).into_iter();
+    each.map(|drop| {
+        while let Some(packet) = passed.next_if(|packet| packet.at < drop.at) {
+            while within
+                .back()
+                .is_some_and(|before| before.waited >= packet.waited)
+            {
+                within.pop_back();
+            }
+            within.push_back(packet);
+        }
+        while within
+            .front()
+            .is_some_and(|packet| packet.at < drop.at - INTERVAL)
+        {
+            within.pop_front();
+        }
+        let least = within.front().map(|packet| packet.waited);
+        least.map_or(drop.waited, |least| least.min(drop.waited))
+    })
+    .collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! The detector: keeps packets until the transfers that belong together can be judged together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
 
 use super::arrival::Arrival;
 use super::course::Held;
-use super::limiter::{LEAST_LOSSES, Towards, explain};
+use super::limiter::{LEAST_LOSSES, Losses, Towards, explain};
 use super::receiver::{Seen, Trains, slowed};
 use super::repair::slow_repairs;
 use super::shift::Shift;
 use super::starved::{might_be_starved, starved};
 use super::verdict;
-use crate::annotate::{Metrics, Transfer, TransferSummary};
+use crate::annotate::{Metrics, Transfer, TransferId, TransferSummary};
 use crate::detect::{Basis, Detector, Verdicts};
 use crate::flow::FlowSummary;
 use crate::read::Nanos;
@@ -27,6 +28,11 @@ const TRANSFER_WEIGHT: usize = 24;
 const LOOKS_BACK: usize = 1 << 14;
 /// The least time between causal judgements of a group: each fits all packets that are kept.
 const PAUSE: Nanos = 1_000_000_000;
+/// Where fewer packets than one in this many came since, the pause is longer: by this time for each packet on which the
+/// judgement looks back. So judgements take no more than a few times as long as packets come in, or a small share of the
+/// time, whatever a host sends.
+const FEW_NEW: usize = 4;
+const PAUSE_OF_PACKET: Nanos = 4_000_000;
 
 /// Judges by everything that went to or came from the same client, or less.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ impl Group {
     }
 }
 
-/// A transfer with losses that is not judged yet.
+/// A transfer that is not judged yet: one with losses, or one that goes on such a transfer.
 #[derive(Debug)]
 struct Waiting {
     /// Its number in [`Kept::towards`].
@@ -87,16 +93,31 @@ struct Waiting {
     seen: Seen,
 }
 
+/// What an endpoint sent in a flow without a pause, segment by segment, since it lost packets.
+#[derive(Debug)]
+struct Run {
+    /// The last segment.
+    segment: u32,
+    /// What explains its latest losses, once that is known.
+    losses: Option<Losses>,
+}
+
 /// What is kept of a group.
 #[derive(Debug, Default)]
 struct Kept {
     towards: Towards,
     waiting: Vec<Waiting>,
+    /// By flow, and by whether the client sent.
+    runs: HashMap<(u64, bool), Run>,
     /// The least round-trip time in seconds.
     least_rtt: Option<f64>,
     /// When its last transfer ended, and when it was last judged.
     last: Nanos,
     judged: Option<Nanos>,
+    /// Packets that were kept from before then.
+    looks_back: usize,
+    /// From when on it is to be judged again.
+    due: Option<Nanos>,
 }
 
 impl Kept {
@@ -104,7 +125,7 @@ impl Kept {
         self.towards.arrivals.len() + self.towards.flows.len() * TRANSFER_WEIGHT
     }
 
-    /// Takes a transfer. One without losses is judged at once.
+    /// Takes a transfer. One without losses is judged at once, unless it goes on a transfer that had some.
     fn add(
         &mut self,
         transfer: &Transfer<'_>,
@@ -142,11 +163,15 @@ impl Kept {
             let least = rtt.min as f64 / 1e9;
             self.least_rtt = Some(self.least_rtt.map_or(least, |before| before.min(least)));
         }
-        if metrics.lost_packets < LEAST_LOSSES as u64 {
-            let mut held = Held::default();
-            if might_be_starved(summary) {
-                held.starved = starved(transfer.sent);
-            }
+        let is_lossy = metrics.lost_packets >= LEAST_LOSSES as u64;
+        let goes_on = self.goes_on(summary, is_lossy);
+        let mut held = Held::default();
+        if is_lossy {
+            held.repairing = slow_repairs(transfer.sent, transfer.path.away());
+        } else if might_be_starved(summary) {
+            held.starved = starved(transfer.sent);
+        }
+        if !is_lossy && !goes_on {
             verdicts.give(
                 summary.id,
                 verdict::judge(
@@ -163,13 +188,36 @@ impl Kept {
             self.waiting.push(Waiting {
                 number,
                 summary: *summary,
-                held: Held {
-                    repairing: slow_repairs(transfer.sent, transfer.path.away()),
-                    starved: 0,
-                },
+                held,
                 shift,
                 seen,
             });
+        }
+    }
+
+    /// Whether a transfer is a part of a run, which one with losses may begin. A short message of the other side, such as HTTP/2's
+    /// WINDOW_UPDATE, begins a segment in the middle of a response.
+    fn goes_on(&mut self, summary: &TransferSummary, is_lossy: bool) -> bool {
+        let TransferId {
+            flow,
+            segment,
+            from_client,
+        } = summary.id;
+        match self.runs.entry((flow, from_client)) {
+            Entry::Occupied(mut run)
+                if summary.under_way > 0 && run.get().segment.checked_add(1) == Some(segment) =>
+            {
+                run.get_mut().segment = segment;
+                true
+            }
+            entry if is_lossy => {
+                entry.insert_entry(Run {
+                    segment,
+                    losses: None,
+                });
+                false
+            }
+            _ => false,
         }
     }
 
@@ -191,6 +239,19 @@ impl Kept {
                 seen,
             } = waiting;
             let losses = explained[number as usize].as_ref();
+            let run = self
+                .runs
+                .get_mut(&(summary.id.flow, summary.id.from_client));
+            let losses = match (losses, run) {
+                (Some(losses), Some(run)) => {
+                    run.losses = Some(*losses);
+                    Some(losses)
+                }
+                (None, Some(run)) if summary.under_way > 0 => {
+                    run.losses.as_ref().filter(|losses| losses.is_policed())
+                }
+                (losses, _) => losses,
+            };
             let judgement = verdict::judge(
                 &summary,
                 self.least_rtt,
@@ -206,6 +267,17 @@ impl Kept {
         self.judged = Some(self.last);
     }
 
+    /// From when on transfers that wait are to be judged.
+    fn due(&self) -> Nanos {
+        let few = (self.towards.arrivals.len() - self.looks_back) * FEW_NEW < self.looks_back;
+        let pause = match few {
+            true => PAUSE.max(self.looks_back as Nanos * PAUSE_OF_PACKET),
+            false => PAUSE,
+        };
+        self.judged
+            .map_or(self.last, |judged| judged.saturating_add(pause))
+    }
+
     /// Forgets all but the last packets, and transfers that have none of these.
     fn forget_old(&mut self) {
         let Towards {
@@ -214,6 +286,7 @@ impl Kept {
             judged,
         } = &mut self.towards;
         arrivals.drain(..arrivals.len().saturating_sub(LOOKS_BACK));
+        self.looks_back = arrivals.len();
         let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
         let mut left = Vec::new();
         for arrival in arrivals {
@@ -224,6 +297,8 @@ impl Kept {
         }
         *flows = left;
         *judged = flows.len();
+        let left: HashSet<u64> = flows.iter().copied().collect();
+        self.runs.retain(|(flow, _), _| left.contains(flow));
     }
 }
 
@@ -239,7 +314,8 @@ impl Tidegate {
         }
     }
 
-    /// The same, by what came before a transfer's end, or within a second after it.
+    /// The same, by what came before a transfer's end, or within a second after it; within a minute of a host that sends
+    /// little, and often loses some of it.
     #[must_use]
     pub fn causal(mut self) -> Self {
         self.causal = true;
@@ -278,6 +354,7 @@ impl Tidegate {
                 continue;
             };
             let before = kept.weight();
+            kept.due = None;
             kept.judge(self.basis, verdicts);
             kept.forget_old();
             self.kept -= before - kept.weight();
@@ -298,20 +375,23 @@ impl Detector for Tidegate {
         };
         let kept = self.groups.entry(group).or_default();
         let before = kept.weight();
-        let waited = !kept.waiting.is_empty();
         kept.add(transfer, &summary, basis, verdicts);
         self.kept += kept.weight() - before;
         let now = kept.last;
-        if self.causal && !waited && !kept.waiting.is_empty() {
-            let due = kept
-                .judged
-                .map_or(now, |judged| judged.saturating_add(PAUSE));
+        if self.causal && !kept.waiting.is_empty() {
+            let due = kept.due();
+            // It may be earlier than before, since more has come.
+            if let Some(before) = kept.due.replace(due).filter(|&before| before != due) {
+                self.due.remove(&(before, group));
+            }
             self.due.insert((due, group));
         }
         if kept.towards.arrivals.len() > MOST_OF_GROUP {
             self.kept -= kept.weight();
             kept.judge(basis, verdicts);
             kept.towards = Towards::default();
+            kept.looks_back = 0;
+            kept.runs.clear();
         }
         if self.kept > MOST {
             self.make_room(verdicts);
@@ -333,5 +413,38 @@ impl Detector for Tidegate {
         }
         self.kept = 0;
         self.due.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A judgement fits all packets that are kept, however few are new: a host must not have it made each second.
+    #[test]
+    fn a_group_with_few_new_packets_waits_for_longer() {
+        let mut kept = Kept {
+            last: 7 * PAUSE,
+            ..Kept::default()
+        };
+        kept.towards.flows.push(0);
+        assert_eq!(kept.due(), kept.last, "the first judgement is made at once");
+        let keeps = |kept: &mut Kept, packets: usize| {
+            let packet = Arrival::observed(0, 1_518.0, false);
+            kept.towards.arrivals.resize(packets, packet);
+        };
+        keeps(&mut kept, 2 * LOOKS_BACK);
+        kept.judged = Some(kept.last);
+        kept.forget_old();
+        assert_eq!(kept.looks_back, LOOKS_BACK);
+        for (new, pause) in [(20, 65), (LOOKS_BACK / 4 - 1, 65), (LOOKS_BACK / 4, 1)] {
+            keeps(&mut kept, LOOKS_BACK + new);
+            assert_eq!((kept.due() - kept.last) / PAUSE, pause, "{new} new packets");
+        }
+        // Few packets are judged soon.
+        keeps(&mut kept, 60);
+        kept.forget_old();
+        keeps(&mut kept, 65);
+        assert_eq!(kept.due() - kept.last, PAUSE);
     }
 }

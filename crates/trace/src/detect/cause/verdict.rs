@@ -3,7 +3,7 @@
 use super::course::{Course, Held, is_timeless};
 use super::departures;
 use super::evidence::Findings;
-use super::limiter::{Limiter, Losses};
+use super::limiter::{LEAST_LOSSES, Limiter, Losses};
 use super::network::{DECIDES, Network, PART, network};
 use super::receiver::Seen;
 use super::shift::Shift;
@@ -59,6 +59,14 @@ pub(super) fn judge(
                 }
             }
         }
+    };
+    let network = match network.cause {
+        // What slows it down are the losses of the transfer that it goes on.
+        Cause::Policer if summary.metrics.lost_packets < LEAST_LOSSES as u64 => Network {
+            reason: "goes on a transfer whose losses fit a token bucket without a queue",
+            ..network
+        },
+        _ => network,
     };
     let network = network.seen_through_holes(summary, losses);
     let network = network.seen_from_afar(summary.path.vantage(), course.as_ref(), seen);

@@ -82,8 +82,8 @@ impl HyStart {
         if now.saturating_sub(self.last_ack) <= TRAIN_GAP {
             self.last_ack = now;
             let mut threshold = delay_min + self.aggregation(sample, window);
-            // Pacing alone spreads a window over up to half a round trip.
-            if window.pacing_rate.is_none() {
+            // Pacing alone spreads a window over up to half a round trip, so Linux halves it only for SK_PACING_NONE.
+            if !sample.paced {
                 threshold /= 2;
             }
             self.found = now.saturating_sub(self.round_start) > threshold;

@@ -11,6 +11,7 @@ struct Clock {
     now: Nanos,
     rtt: Nanos,
     una: u64,
+    paced: bool,
 }
 
 impl Clock {
@@ -25,6 +26,7 @@ impl Clock {
             now: 10 * SECOND,
             rtt,
             una: 0,
+            paced: false,
         }
     }
 
@@ -47,6 +49,7 @@ impl Clock {
                 rtt: Some(measured),
                 srtt: Some(measured),
                 cwnd_limited: true,
+                paced: self.paced,
                 snd_una: self.una,
                 snd_nxt: self.una + u64::from(self.window.cwnd),
                 ..AckSample::default()
@@ -242,9 +245,9 @@ fn slow_start_goes_on_below_sixteen() {
 #[test]
 fn slow_start_ends_as_the_train_is_half_a_round_trip_long() {
     // At 1 ms a segment, a window of 64 takes 64 of 100 ms. No round trip has risen yet.
-    for (paced, ends_at) in [(None, 64), (Some(1_448_000), 128)] {
+    for (paced, ends_at) in [(false, 64), (true, 128)] {
         let mut clock = Clock::new(16, u32::MAX, 0);
-        clock.window.pacing_rate = paced;
+        clock.paced = paced;
         for _ in 0..5 {
             clock.rtt = u64::from(clock.window.cwnd) * MILLISECOND;
             let start = clock.now;
@@ -252,7 +255,7 @@ fn slow_start_ends_as_the_train_is_half_a_round_trip_long() {
             clock.now = clock.now.max(start + 100 * MILLISECOND);
         }
         let end = clock.window.ssthresh;
-        assert!((ends_at..2 * ends_at).contains(&end), "{paced:?}: {end}");
+        assert!((ends_at..2 * ends_at).contains(&end), "{paced}: {end}");
     }
 }
 

@@ -65,3 +65,24 @@ fn few_drops_tell_nothing() {
     assert_eq!(kind(&sent(|_| 0.1, |i| i == 300 || i == 900)), None);
     assert_eq!(kind(&sent(|_| 0.1, |_| true)), None);
 }
+
+/// The least wait before each drop is that of a search through all packets, in whatever order they leave.
+#[test]
+fn the_least_wait_is_that_of_the_interval_before_each_drop() {
+    // Waits that jump by up to 300 ms, so that packets overtake each other by far.
+    let waits = |i: usize| (i * i * 7919 % 301) as f64 / 1_000.0;
+    let (passed, dropped) = leaving(&sent(waits, |i| i % 7 == 3), PATH);
+    assert!(!passed.is_sorted_by_key(|packet| packet.at));
+    let mut expected: Vec<(f64, f64)> = dropped
+        .iter()
+        .map(|drop| {
+            let interval = drop.at - INTERVAL..drop.at;
+            let within = passed.iter().filter(|packet| interval.contains(&packet.at));
+            let least = within.map(|packet| packet.waited);
+            (drop.at, least.fold(drop.waited, f64::min))
+        })
+        .collect();
+    expected.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let expected: Vec<f64> = expected.into_iter().map(|(_, least)| least).collect();
+    assert_eq!(least_before(&passed, &dropped), expected);
+}

@@ -1,8 +1,8 @@
 //! A real capture, compressed with xz.
 
 use crate::annotate::TransferSummary;
-use crate::detect::{Basis, Cause, Judgement, Tidegate};
-use crate::read::Capture;
+use crate::detect::{Basis, Cause, Judgement, Tidegate, Together};
+use crate::read::{Capture, Frame};
 use crate::{Analysis, Options, Sink, analyse};
 
 #[derive(Default)]
@@ -98,4 +98,63 @@ fn packets_that_the_capture_missed_bias_neither_the_rate_nor_the_goodput() {
         let depth = limit.depth_bytes.and_then(|depth| depth.interval());
         assert!(depth.is_some_and(|depth| depth.contains(&100_000.0)));
     }
+}
+
+/// Adds to the numbers of a TCP packet over IPv4 and Ethernet what the client sent in more messages than it did.
+fn shift(frame: &mut [u8], field: usize, by: u32) {
+    let at = 34 + field;
+    let number = u32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
+    frame[at..at + 4].copy_from_slice(&number.wrapping_add(by).to_be_bytes());
+}
+
+/// The client sends a message in each 50th acknowledgement, as HTTP/2 does to let a response go on: each begins a segment.
+#[test]
+fn messages_in_a_response_do_not_hide_what_limits_it() {
+    const MESSAGE: u32 = 39;
+    let capture =
+        include_bytes!("../../../../../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz");
+    let mut analysis = Analysis::new(Options {
+        detector: Some(Box::new(Tidegate::new(Basis::Client))),
+        ..Options::default()
+    });
+    let mut judged = Judged::default();
+    let mut frames = Capture::new(&capture[..]).expect("a capture");
+    let (mut acknowledgements, mut added) = (0, 0);
+    while let Some(frame) = frames.frame().expect("a frame") {
+        let mut data = frame.data.to_vec();
+        let mut wire_len = frame.wire_len;
+        let from_client = data[29] == 1;
+        shift(&mut data, if from_client { 4 } else { 8 }, added);
+        if from_client && wire_len == 66 {
+            acknowledgements += 1;
+            if acknowledgements % 50 == 0 {
+                data.extend([0; MESSAGE as usize]);
+                data[16..18].copy_from_slice(&(52 + MESSAGE as u16).to_be_bytes());
+                wire_len += MESSAGE;
+                added += MESSAGE;
+            }
+        }
+        let longer = Frame {
+            data: &data,
+            wire_len,
+            ..frame
+        };
+        analysis.frame(&longer, &mut judged);
+    }
+    analysis.finish(&mut judged);
+    let mut together = Together::default();
+    let mut pieces = 0;
+    for (transfer, judgement) in judged
+        .0
+        .iter()
+        .filter(|(transfer, _)| !transfer.id.from_client)
+    {
+        together.add(transfer, judgement);
+        pieces += 1;
+    }
+    assert!(pieces > 50, "{pieces}");
+    let judgement = together.judgement();
+    assert_eq!(judgement.cause, Cause::Policer, "{}", judgement.reason);
+    let rate = judgement.limit.and_then(|limit| limit.rate_bps.interval());
+    assert!(rate.is_some_and(|rate| rate.contains(&1.5e6)));
 }
