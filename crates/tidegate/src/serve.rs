@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -195,7 +195,10 @@ fn open_log(options: &Serve, reopen: &Arc<AtomicBool>) -> anyhow::Result<Option<
     let to: Box<dyn Write + Send> = if options.log.as_os_str() == "-" {
         Box::new(io::stdout())
     } else {
-        let file = append_to(&options.log);
+        let file = append_to(&options.log).and_then(|mut file| {
+            end_line(&options.log, &mut file)?;
+            Ok(file)
+        });
         Box::new(LogFile {
             file: file.with_context(|| format!("cannot write {}", options.log.display()))?,
             path: options.log.clone(),
@@ -214,6 +217,26 @@ struct LogFile {
 
 fn append_to(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).open(path)
+}
+
+/// Ends the line that an earlier server left unfinished, because the disk was full until its end.
+fn end_line(path: &Path, log: &mut File) -> io::Result<()> {
+    let meta = log.metadata()?;
+    // What only may be written says nothing.
+    let Some(mut file) = File::open(path)
+        .ok()
+        .filter(|_| meta.is_file() && meta.len() > 0)
+    else {
+        return Ok(());
+    };
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    match last {
+        [b'\n'] => Ok(()),
+        // While the disk is still full, lines are lost anyway.
+        _ => log.write(b"\n").map(drop).or(Ok(())),
+    }
 }
 
 impl Write for LogFile {

@@ -1,10 +1,12 @@
-//! The files that scenarios name: traces of links, and archives of web pages. Each is read once.
+//! The files that scenarios name: traces of links and of arrivals, and archives of web pages. Each is read once.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use tidegate_notation::{Mistake, Node, Table, Value};
 
+use super::arrivals::{self, Arrival};
 use super::fields::values;
 use super::tables;
 use crate::capacity::Trace;
@@ -18,13 +20,19 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 pub(super) struct Files {
     traces: BTreeMap<String, Trace>,
     pages: BTreeMap<String, Page>,
+    arrivals: BTreeMap<String, Arc<[Arrival]>>,
 }
 
 impl fmt::Debug for Files {
     /// Only the names: traces have millions of lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
-            .entries(self.traces.keys().chain(self.pages.keys()))
+            .entries(
+                self.traces
+                    .keys()
+                    .chain(self.pages.keys())
+                    .chain(self.arrivals.keys()),
+            )
             .finish()
     }
 }
@@ -59,6 +67,14 @@ impl Files {
             let Value::Table(table) = &flow.value else {
                 continue;
             };
+            if let Some(Node {
+                value: Value::Table(arrivals),
+                ..
+            }) = table.get("arrivals")
+                && let Some(node) = arrivals.get("trace")
+            {
+                add(&mut self.arrivals, (node, "trace"), file, arrivals::read)?;
+            }
             for traffic in values(table, "traffic") {
                 let Value::Table(traffic) = &traffic.value else {
                     continue;
@@ -77,6 +93,14 @@ impl Files {
     pub(super) fn trace(&self, node: &Node) -> Result<Trace, Mistake> {
         let trace = self.traces.get(node.text("trace")?);
         trace
+            .cloned()
+            .ok_or_else(|| node.wrong("this trace was not read"))
+    }
+
+    /// The arrivals of flows in the file that a value names.
+    pub(super) fn arrivals(&self, node: &Node) -> Result<Arc<[Arrival]>, Mistake> {
+        let arrivals = self.arrivals.get(node.text("trace")?);
+        arrivals
             .cloned()
             .ok_or_else(|| node.wrong("this trace was not read"))
     }

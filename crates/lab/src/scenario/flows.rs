@@ -6,12 +6,13 @@ use tidegate_limiter::Nanos;
 use tidegate_notation::{Mistake, Node, Value, instead, quantity};
 
 use super::aggregate::{Aggregate, too_many};
+use super::arrivals::Arrivals;
 use super::draw::Draw;
 use super::fields::{Choice, Fields, range, values};
 use super::files::Files;
-use super::keys::FLOW;
+use super::keys::{ARRIVALS, FLOW};
 use super::{Scenario, element, flow, name};
-use crate::plan::FlowPlan;
+use crate::plan::{FlowPlan, Traffic};
 use crate::random::exponential;
 
 /// A flow with the elements of the file that it passes.
@@ -33,8 +34,8 @@ pub(super) struct Flows<'a> {
     /// The names of its aggregates; empty for all aggregates.
     aggregates: BTreeSet<&'a str>,
     count: usize,
-    /// The mean time between arrivals, if their number is drawn.
-    arrivals: Option<Nanos>,
+    /// When they begin, if they are not counted.
+    arrivals: Option<Arrivals>,
     per_aggregate: Vec<&'a str>,
     pub(super) forward: Vec<usize>,
     pub(super) back: Vec<usize>,
@@ -58,6 +59,19 @@ fn texts<'a>(f: &Fields<'a>, key: &str) -> Result<Vec<(&'a Node, &'a str)>, Mist
     }
 }
 
+/// The value of `arrivals`.
+fn arrivals(f: &Fields<'_>, files: &Files) -> Result<Option<Arrivals>, Mistake> {
+    let Some(node) = f.raw("arrivals") else {
+        return Ok(None);
+    };
+    let Value::Table(table) = &node.value else {
+        return Ok(f.positive_time("arrivals")?.map(Arrivals::Poisson));
+    };
+    let known = Fields::of(table, node.place, "arrivals", &[ARRIVALS], &[])?;
+    let trace = known.raw("trace").ok_or_else(|| known.missing("trace"))?;
+    files.arrivals(trace).map(Arrivals::Trace).map(Some)
+}
+
 impl<'a> Flows<'a> {
     /// Reads an entry. `names` has the meaning of each name of the file; `aggregates` is their
     /// number.
@@ -66,6 +80,7 @@ impl<'a> Flows<'a> {
         names: &BTreeMap<&'a str, &'static str>,
         elements: &'a [Node],
         aggregates: usize,
+        files: &Files,
     ) -> Result<Self, Mistake> {
         let f = Fields::new(node, "a flow", &[FLOW], &[])?;
         let of = |what: &str| -> Vec<&str> {
@@ -128,7 +143,7 @@ impl<'a> Flows<'a> {
             rtt = rtt.saturating_add(element::delay(&elements[element])?);
         }
         let count = f.integer("count", 0..=Scenario::MAX_PARTS)?.unwrap_or(1) as usize;
-        let arrivals = f.positive_time("arrivals")?;
+        let arrivals = arrivals(&f, files)?;
         if arrivals.is_some() && f.raw("count").is_some() {
             return Err(f.wrong("count", "flows have `count` or `arrivals`: leave one out"));
         }
@@ -235,7 +250,8 @@ impl<'a> Flows<'a> {
             if !self.is_in(aggregate) {
                 continue;
             }
-            let mut arrival = 0;
+            // When the first one begins, and the time from then to the next one's arrival.
+            let (mut begin, mut since) = (0, 0);
             for number in 0.. {
                 if self.arrivals.is_none() && number >= self.count {
                     break;
@@ -256,14 +272,32 @@ impl<'a> Flows<'a> {
                 };
                 let mut plan =
                     flow::flow(&self.f.choosing(&choose), self.name, taken[index], files)?;
-                if let Some(mean) = self.arrivals {
-                    arrival = if number == 0 { plan.start } else { arrival };
-                    if arrival >= end {
-                        break;
+                if number == 0 {
+                    begin = plan.start;
+                }
+                match &self.arrivals {
+                    None => {}
+                    Some(Arrivals::Poisson(mean)) => {
+                        plan.start = begin.saturating_add(since);
+                        let gap = *mean as f64 * exponential(one.name("arrivals").uniform());
+                        since = since.saturating_add(gap as Nanos);
                     }
-                    plan.start = arrival;
-                    let gap = mean as f64 * exponential(one.name("arrivals").uniform());
-                    arrival = arrival.saturating_add(gap as Nanos);
+                    Some(Arrivals::Trace(trace)) => {
+                        let Some(arrival) = trace.get(number) else {
+                            break;
+                        };
+                        plan.start = begin.saturating_add(arrival.at);
+                        if arrival.bytes.is_some() {
+                            let Traffic::Bulk { bytes } = &mut plan.traffic else {
+                                let message = "the trace of `arrivals` has sizes, which only traffic of kind `bulk` has";
+                                return Err(self.f.wrong("arrivals", message));
+                            };
+                            *bytes = arrival.bytes;
+                        }
+                    }
+                }
+                if self.arrivals.is_some() && plan.start >= end {
+                    break;
                 }
                 taken[index] += 1;
                 senders.push(Sender {

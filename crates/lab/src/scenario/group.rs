@@ -61,7 +61,7 @@ pub(super) fn groups(
     let mut taken = vec![0; aggregates.len()];
     let mut longest = vec![0; nodes.len()];
     for node in tables(root, "flow")? {
-        let flows = Flows::read(node, &names, nodes, aggregates.len())?;
+        let flows = Flows::read(node, &names, nodes, aggregates.len(), files)?;
         flows.check_lists(&aggregates, varied)?;
         // A setting may shorten the run so that it ends before some flows begin.
         let set = file.raw("duration").and_then(|node| setting_of(node.place));

@@ -182,7 +182,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "name": "name", "", "Its name in sweeps and results.";
     "aggregate": "name or names", "all aggregates", "Its aggregate. If several are named, each has these flows.";
     "count": "number", "1", "Number of such flows, in each aggregate.";
-    "arrivals": "time", "none", "Flows arrive as a Poisson process, in place of a `count`: this is the mean time between two of them, in each aggregate. The first begins at `start`, and they arrive until the end.";
+    "arrivals": "time or table", "none", "Flows arrive in place of a `count`, in each aggregate. A time: as a Poisson process with this mean time between two of them. The first begins at `start`, and they arrive until the end. `{ trace = \"arrivals.txt\" }`: as the lines of this file say.";
     "per-aggregate": "keys", "none", "Keys whose value is chosen once for each aggregate, not for each flow.";
     "path": "names", "", "Elements on the way to the client, in order.";
     "back": "names", "[]", "Elements on the way back.";
@@ -220,6 +220,9 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
 section! { BULK = "traffic = { kind = \"bulk\" }", "As much as the path allows.";
     "kind": "a name", "", "The traffic.";
     "size": "size or a table", "without end", "Bytes to send, or the distribution that they are drawn from.";
+}
+section! { ARRIVALS = "arrivals = { … }", "When flows arrive, as measured elsewhere.";
+    "trace": "file", "", "The file. A line is a time in seconds, counted from the first flow's `start`, and for traffic of kind `bulk` the bytes of the transfer if they are known: `0.25 14600`. Times do not decrease. Lines that begin with `#` are comments.";
 }
 section! { SIZES = "size = { … }", "A distribution of sizes: a bounded Pareto distribution by its mean, or any by its points. Each flow draws one.";
     "mean": "size", "", "Mean size.";
@@ -332,6 +335,7 @@ pub const SECTIONS: &[Section] = &[
     AGGREGATE,
     FLOW,
     BULK,
+    ARRIVALS,
     SIZES,
     ON_OFF,
     VIDEO,

@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod applications;
+mod arrivals;
 mod capacity;
 mod draw;
 mod element;

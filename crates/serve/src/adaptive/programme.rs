@@ -47,7 +47,7 @@ pub enum ProgrammeError {
     #[error("the manifest cannot be read")]
     Unreadable,
     /// It names no segments.
-    #[error("the manifest names no segments")]
+    #[error("the manifest names no segments, or only ranges of one file, which are not played")]
     Empty,
     /// It goes on while it is played.
     #[error("the manifest is of a live stream, which is not played: play a recorded one")]

@@ -37,7 +37,7 @@ folders above, states. Each viewer has one start-up for all segments. After it a
 --percent of the next better representation's rate, so that players can find out that the network
 carries it.
 
-SIGUSR1 opens the access log again, for logrotate and the like. SIGHUP also reads --cert and --key again.
+SIGUSR1 opens the access log again, for logrotate and the like. SIGHUP also reads --cert and --key again, and opens the folder again.
 Ctrl-C or SIGTERM ends the server when all responses are complete, or after --grace. A second signal
 ends it at once. docs/reference/serve.md describes every way to pace.
 ";

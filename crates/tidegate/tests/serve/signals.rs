@@ -53,12 +53,16 @@ fn hangups_reopen_the_log_and_reload_the_certificate() {
         fs::write(&key, made.signing_key.serialize_pem()).expect("written");
     };
     make();
+    // A full disk let an earlier server write no more of its last line.
+    fs::write(&log, "{\"event\":").expect("written");
     let server = Server::start(&["--way=none", "--log", &log, "--cert", &cert, "--key", &key]);
     assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);
     // A new certificate is shown after SIGHUP, not before.
     make();
     assert_eq!(played(&server.url, &["--ca", &cert]).0, 1);
     fs::rename(&log, path("log.1")).expect("renamed");
+    let lines = fs::read_to_string(path("log.1")).expect("the log");
+    assert!(lines.starts_with("{\"event\":\n127.0.0.1 "), "{lines}");
     server.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(played(&server.url, &["--ca", &cert]).0, 0);

@@ -132,6 +132,47 @@ fn flows_arrive_as_a_poisson_process() {
 }
 
 #[test]
+fn flows_arrive_as_a_trace_says() {
+    let read = |flow: &str| {
+        let files = |name: &str| match name {
+            "sizes.txt" => Ok("# s B\n0 1000\n0.25 2000\n99.5 3000\n".to_owned()),
+            "times.txt" => Ok("0\n0.5\n".to_owned()),
+            _ => Err("there is no such file".to_owned()),
+        };
+        let scenario = Scenario::parse_with(&arriving(flow), &files);
+        let plan = scenario.map(|scenario| one(&scenario).plan);
+        plan.map_err(|error| error.to_string())
+    };
+    let plan = read("start = \"1s\"\narrivals = { trace = \"sizes.txt\" }").expect("sound");
+    let flows = plan
+        .flows
+        .iter()
+        .map(|flow| (flow.start, flow.traffic.clone()));
+    let bulk = |bytes| Traffic::Bulk { bytes: Some(bytes) };
+    // The third would begin after the end.
+    let wanted = vec![(SECOND, bulk(1000)), (SECOND + SECOND / 4, bulk(2000))];
+    assert_eq!(flows.collect::<Vec<_>>(), wanted);
+    let web = "traffic = \"web\"\narrivals = { trace = ";
+    let plan = read(&format!("{web}\"times.txt\" }}")).expect("sound");
+    assert_eq!(plan.flows.len(), 2);
+    for (flow, complaint) in [
+        (
+            format!("{web}\"sizes.txt\" }}"),
+            "only traffic of kind `bulk`",
+        ),
+        (format!("{web}\"none.txt\" }}"), "there is no such file"),
+        (
+            "arrivals = { file = \"times.txt\" }".to_owned(),
+            "unknown key `file`",
+        ),
+        ("arrivals = { }".to_owned(), "`trace`"),
+    ] {
+        let error = read(&flow).expect_err(&flow);
+        assert!(error.contains(complaint), "{flow}: {error}");
+    }
+}
+
+#[test]
 fn sizes_are_drawn_from_distributions() {
     let sizes = |size: &str| -> Vec<u64> {
         let traffic = format!("count = 20000\ntraffic = {{ kind = \"bulk\", size = {size} }}");
