@@ -222,11 +222,11 @@ fn append_to(path: &Path) -> io::Result<File> {
 /// Ends the line that an earlier server left unfinished, because the disk was full until its end.
 fn end_line(path: &Path, log: &mut File) -> io::Result<()> {
     let meta = log.metadata()?;
-    // What only may be written says nothing.
-    let Some(mut file) = File::open(path)
-        .ok()
-        .filter(|_| meta.is_file() && meta.len() > 0)
-    else {
+    if !meta.is_file() || meta.len() == 0 {
+        return Ok(());
+    }
+    // What may only be written says nothing.
+    let Ok(mut file) = File::open(path) else {
         return Ok(());
     };
     let mut last = [0];
