@@ -46,14 +46,13 @@ pub(super) fn read(text: &str) -> Result<Arc<[Arrival]>, String> {
         let seconds = time.parse().ok().filter(|at| (0.0..=LATEST).contains(at));
         let seconds: f64 =
             seconds.ok_or_else(|| wrong("its time is not from 0 to a year, in seconds"))?;
-        let bytes = size.map(|size| size.parse().ok().filter(|&bytes: &u64| bytes > 0));
+        let bytes = size.map(|size| {
+            let bytes = size.parse().ok().filter(|&bytes: &u64| bytes > 0);
+            bytes.ok_or_else(|| wrong("its size is not a number of bytes above 0"))
+        });
         let arrival = Arrival {
             at: (seconds * 1e9).round() as Nanos,
-            bytes: match bytes {
-                None => None,
-                Some(Some(bytes)) => Some(bytes),
-                Some(None) => return Err(wrong("its size is not a number of bytes above 0")),
-            },
+            bytes: bytes.transpose()?,
         };
         if found.last().is_some_and(|before| before.at > arrival.at) {
             return Err(wrong("its time is before that of the line above"));

@@ -53,6 +53,12 @@ fn add<T>(
     Ok(())
 }
 
+/// What was read from the file that a value names.
+fn found<T: Clone>(known: &BTreeMap<String, T>, (node, key): (&Node, &str)) -> Result<T, Mistake> {
+    let one = known.get(node.text(key)?).cloned();
+    one.ok_or_else(|| node.wrong(format!("this {key} was not read")))
+}
+
 impl Files {
     /// Reads the files that the elements and flows of a scenario name, unless they are known.
     pub(super) fn read(&mut self, root: &Table, file: ReadFile<'_>) -> Result<(), Mistake> {
@@ -91,24 +97,16 @@ impl Files {
 
     /// The trace that a value names.
     pub(super) fn trace(&self, node: &Node) -> Result<Trace, Mistake> {
-        let trace = self.traces.get(node.text("trace")?);
-        trace
-            .cloned()
-            .ok_or_else(|| node.wrong("this trace was not read"))
+        found(&self.traces, (node, "trace"))
     }
 
     /// The arrivals of flows in the file that a value names.
     pub(super) fn arrivals(&self, node: &Node) -> Result<Arc<[Arrival]>, Mistake> {
-        let arrivals = self.arrivals.get(node.text("trace")?);
-        arrivals
-            .cloned()
-            .ok_or_else(|| node.wrong("this trace was not read"))
+        found(&self.arrivals, (node, "trace"))
     }
 
     /// The page that a value names.
     pub(super) fn page(&self, node: &Node) -> Result<Page, Mistake> {
-        let page = self.pages.get(node.text("page")?);
-        page.cloned()
-            .ok_or_else(|| node.wrong("this page was not read"))
+        found(&self.pages, (node, "page"))
     }
 }
