@@ -72,7 +72,8 @@ struct tidegate_pace_stats {
 };
 
 /* Attaches to this cgroup's folder, or to the process's own cgroup if NULL. Returns NULL only if the
- * library has a fault; other functions refuse NULL. */
+ * library has a fault. Other functions refuse NULL: those that return an error number return -EINVAL,
+ * tidegate_pace_mode returns TIDEGATE_PACE_FALLBACK, and tidegate_pace_why returns "". */
 struct tidegate_pace *tidegate_pace_open(const char *cgroup);
 /* Frees the sockets that this process has open, by any descriptor (it searches /proc/self/fd), and
  * everything else. A socket that is open only in another process keeps its last clamp. */
@@ -83,14 +84,16 @@ int tidegate_pace_mode(const struct tidegate_pace *pace);
 /* Why it is the fallback, or "". Lives as long as pace. */
 const char *tidegate_pace_why(const struct tidegate_pace *pace);
 
-/* Begins the throttling phase of a connected socket. Data written before is sent at full speed. */
+/* Begins the throttling phase of a connected socket. Data written before is sent at full speed. In the
+ * fallback, the first call of tidegate_pace_state or tidegate_pace_get after it is acknowledged sets the
+ * rate: call tidegate_pace_state before each write. */
 int tidegate_pace_set(const struct tidegate_pace *pace, int fd,
 		      const struct tidegate_pace_target *target, size_t size);
 /* Another target in the same phase. */
 int tidegate_pace_change(const struct tidegate_pace *pace, int fd,
 			 const struct tidegate_pace_target *target, size_t size);
 int tidegate_pace_remove(const struct tidegate_pace *pace, int fd);
-/* One of TIDEGATE_PACE_STARTUP and so on; one system call. */
+/* One of TIDEGATE_PACE_STARTUP and so on; one system call, in the fallback two during the start-up. */
 int tidegate_pace_state(const struct tidegate_pace *pace, int fd);
 /* size: the size of *stats, not 0. Unknown fields of a larger struct, of a newer header, become 0. */
 int tidegate_pace_get(const struct tidegate_pace *pace, int fd, struct tidegate_pace_stats *stats,
@@ -119,7 +122,8 @@ void tidegate_pace_writer_free(struct tidegate_pace_writer *writer);
 /* 1 once the start-up is written: then call tidegate_pace_set. */
 int tidegate_pace_writer_throttling(const struct tidegate_pace_writer *writer);
 /* How many bytes may be written now (ns, from any beginning). If 0, *wait is the time to wait in ns.
- * state: from tidegate_pace_state, or -1 before tidegate_pace_set. */
+ * state: from tidegate_pace_state, or -1 before tidegate_pace_set. If writer is NULL, this function and
+ * tidegate_pace_writer_throttling return 0, *wait is 0, and tidegate_pace_error() says so. */
 uint64_t tidegate_pace_writer_ready(struct tidegate_pace_writer *writer, uint64_t now, int state,
 				    uint64_t *wait);
 void tidegate_pace_writer_wrote(struct tidegate_pace_writer *writer, uint64_t bytes, uint64_t now);

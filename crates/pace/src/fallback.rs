@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate_limiter::pacing::Hold;
+
 use crate::error::PaceError;
 use crate::socket;
 use crate::stats::Stats;
@@ -26,8 +28,9 @@ struct Paced {
 #[derive(Debug, Clone, Copy)]
 struct Phase {
     target: Target,
-    /// Bytes acknowledged when it began.
+    /// Bytes acknowledged when it begins: before, data of the start-up is under way.
     begin: u64,
+    has_begun: bool,
 }
 
 impl Paced {
@@ -49,15 +52,24 @@ impl Paced {
 }
 
 impl Fallback {
+    /// Nothing informs the library when data of the start-up is acknowledged: the first call afterwards sets the rate.
     pub(crate) fn pace(&self, socket: BorrowedFd<'_>, target: &Target) -> Result<(), PaceError> {
         let failed = PaceError::of(socket);
         let cookie = socket::cookie(socket).map_err(failed)?;
-        // First what fails for sockets that are not of TCP: they stay as they are.
-        let begin = socket::tcp_info(socket).map_err(failed)?.acked;
-        spread(socket, target).map_err(failed)?;
+        // First what fails for sockets that are not of TCP: they stay as they are. What is acknowledged meanwhile makes the
+        // phase begin early, and not never.
+        let acked = socket::tcp_info(socket).map_err(failed)?.acked;
+        let queued = socket::unacknowledged(socket).map_err(failed)?;
+        if queued == 0 {
+            spread(socket, target).map_err(failed)?;
+        } else if self.paced().sockets.contains_key(&cookie) {
+            // The rate of the video before does not hold for a new start-up.
+            socket::set_max_pacing_rate(socket, None).map_err(failed)?;
+        }
         let phase = Phase {
             target: *target,
-            begin,
+            begin: acked + u64::from(queued),
+            has_begun: queued == 0,
         };
         self.paced().insert(cookie, phase);
         Ok(())
@@ -65,7 +77,9 @@ impl Fallback {
 
     pub(crate) fn change(&self, socket: BorrowedFd<'_>, target: &Target) -> Result<(), PaceError> {
         let (cookie, before) = self.phase(socket)?;
-        spread(socket, target).map_err(PaceError::of(socket))?;
+        if before.has_begun {
+            spread(socket, target).map_err(PaceError::of(socket))?;
+        }
         let phase = Phase {
             target: *target,
             ..before
@@ -82,19 +96,36 @@ impl Fallback {
     }
 
     pub(crate) fn stats(&self, socket: BorrowedFd<'_>) -> Result<Stats, PaceError> {
+        let hold = self.hold(socket)?;
         let (_, phase) = self.phase(socket)?;
         let info = socket::tcp_info(socket).map_err(PaceError::of(socket))?;
         Ok(Stats {
+            hold,
             rate: phase.target.bytes_per_second(),
             delivered: info.acked.saturating_sub(phase.begin),
-            pacing: phase.target.with_headroom(),
+            pacing: match hold {
+                Hold::StartUp => 0,
+                _ => phase.target.with_headroom(),
+            },
             ..Stats::unclamped(&info)
         })
     }
 
-    /// An error if the socket is not paced.
-    pub(crate) fn check(&self, socket: BorrowedFd<'_>) -> Result<(), PaceError> {
-        self.phase(socket).map(drop)
+    /// What bounds its rate. Begins the throttling phase when the start-up is acknowledged.
+    pub(crate) fn hold(&self, socket: BorrowedFd<'_>) -> Result<Hold, PaceError> {
+        let (cookie, phase) = self.phase(socket)?;
+        if phase.has_begun {
+            return Ok(Hold::Fallback);
+        }
+        let failed = PaceError::of(socket);
+        if socket::tcp_info(socket).map_err(failed)?.acked < phase.begin {
+            return Ok(Hold::StartUp);
+        }
+        spread(socket, &phase.target).map_err(failed)?;
+        if let Some(phase) = self.paced().sockets.get_mut(&cookie) {
+            phase.has_begun = true;
+        }
+        Ok(Hold::Fallback)
     }
 
     /// Frees the sockets that this process has open.

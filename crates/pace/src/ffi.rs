@@ -80,7 +80,12 @@ fn fail(number: c_int, text: &str) -> c_int {
 }
 
 fn forget() {
-    ERROR.with_borrow_mut(|error| *error = CString::default());
+    ERROR.with_borrow_mut(|error| {
+        // An empty string takes memory too, and writers call this for each write.
+        if !error.is_empty() {
+            *error = CString::default();
+        }
+    });
 }
 
 /// A panic must not cross into C, where it would end the program. Gives `failed` instead.

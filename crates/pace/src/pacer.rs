@@ -162,7 +162,7 @@ impl Pacer {
     }
 
     /// What bounds the rate of a paced socket. One system call, for writers to make before they
-    /// write.
+    /// write. In the fallback, a call after the start-up is acknowledged also begins the throttling phase.
     ///
     /// # Errors
     /// If it is not paced.
@@ -170,7 +170,7 @@ impl Pacer {
         let socket = socket.as_fd();
         match &self.means {
             Means::Clamp(clamp) => record(clamp, socket).map(|record| hold(&record)),
-            Means::Fallback(fallback) => fallback.check(socket).map(|()| Hold::Fallback),
+            Means::Fallback(fallback) => fallback.hold(socket),
         }
     }
 }

@@ -35,7 +35,7 @@ use translation::Translation;
 pub use first::{Blocked, is_ignored, run_first};
 pub use rows::{ShellElementRow, ShellWindowRow};
 pub use terminal::Foreground;
-pub use user::{UserNamespaces, may_open_shells};
+pub use user::{Obstacle, UserNamespaces, may_open_shells};
 
 mod addresses;
 mod first;
@@ -139,17 +139,17 @@ impl Shell {
         self.is_filtered
     }
 
-    /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback or link-local address, such as 127.0.0.53:
-    /// passes questions to the gateway on to it. Returns the gateway's address then, for [`run_first`].
+    /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback or link-local address, such as 127.0.0.53, or
+    /// none, which means 127.0.0.1: passes questions of the shell to the gateway on to it. Returns the gateway's address then, for [`run_first`].
+    /// Nothing can be done [without the file](has_names_file).
     ///
     /// # Errors
     /// If the gateway's port for names cannot be used.
     pub fn answer_names(&mut self) -> Result<Option<IpAddr>, TestbedError> {
-        let text = std::fs::read_to_string(names::FILE).unwrap_or_default();
-        let Some(server) = names::unreached(&text) else {
+        let Some(server) = names::file().as_deref().and_then(names::unreached) else {
             return Ok(None);
         };
-        self.names = Names::new(self.addresses.gateway, server)?;
+        self.names = Names::new(self.addresses.shell, self.addresses.gateway, server)?;
         Ok(Some(self.gateway()))
     }
 
@@ -222,6 +222,12 @@ impl Shell {
     }
 }
 
+/// Whether this machine has an `/etc/resolv.conf`, in whose place the shell sees another one. Without it, programs ask a server at 127.0.0.1,
+/// which is not reached from a shell.
+pub fn has_names_file() -> bool {
+    names::file().is_some()
+}
+
 /// A program that runs in a shell.
 #[derive(Debug)]
 pub struct Running {
@@ -262,7 +268,7 @@ fn gateway() -> Result<(Addresses, Port), TestbedError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev");
     let text = text.map_err(TestbedError::system("list the devices"))?;
     let way = Way::here();
-    let taken = Taken::here(&std::fs::read_to_string(names::FILE).unwrap_or_default());
+    let taken = Taken::here(&names::file().unwrap_or_default());
     for number in addresses::unused(&text) {
         let Some(mut addresses) = Addresses::free(number, &way, &taken) else {
             continue;

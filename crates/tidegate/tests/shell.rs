@@ -4,7 +4,11 @@
 
 #[path = "shell/faults.rs"]
 mod faults;
+#[path = "shell/names.rs"]
+mod names;
 mod program;
+#[path = "shell/users.rs"]
+mod users;
 
 use std::fs;
 use std::io::Write;
@@ -205,8 +209,22 @@ fn wrong_words_are_refused_with_a_remedy() {
         (["polcer", "3mbit"], "did you mean `policer`?"),
         (["delay", "25"], "`delay`"),
         (["tap", "up"], "`up` is the last word"),
+        (
+            ["link", "3mbit queue 1500B"],
+            "link 3mbit queue 1500B: no packet of 1500 bytes could ever pass",
+        ),
+        (
+            ["policer", "3mbit burst 32"],
+            "room for packets of 32 bytes at most",
+        ),
     ] {
-        let (code, out, err) = run(&["shell", words[0], words[1], "--", "true"]);
+        let words = words.iter().flat_map(|words| words.split(' '));
+        let arguments: Vec<&str> = ["shell"]
+            .into_iter()
+            .chain(words)
+            .chain(["--", "true"])
+            .collect();
+        let (code, out, err) = run(&arguments);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(said), "{err}");
     }
@@ -305,148 +323,4 @@ fn scenarios_that_are_no_path_are_refused() {
         assert_eq!((code, out.as_str()), (1, ""), "{err}");
         assert!(err.contains(said), "{err}");
     }
-}
-
-/// Answers one question for an address over DNS (RFC 1035 §4.1) with 192.0.2.1.
-fn answer_a_question(socket: &std::net::UdpSocket) {
-    let mut message = [0; 512];
-    let (bytes, from) = socket.recv_from(&mut message).expect("a question");
-    let mut answer = message[..bytes].to_vec();
-    // A response, with one answer: the question's name, type A, class IN, a minute, four bytes.
-    answer[2..4].copy_from_slice(&[0x81, 0x80]);
-    answer[7] = 1;
-    answer.extend([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
-    socket.send_to(&answer, from).expect("sent");
-}
-
-#[test]
-fn names_are_looked_up_at_a_loopback_address_of_the_machine() {
-    let test = "names_are_looked_up_at_a_loopback_address_of_the_machine";
-    let Some((machine, _server)) = machine(test) else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("resolv.conf");
-    fs::write(&file, "nameserver 127.0.0.53\noptions timeout:5\n").expect("written");
-    let bind = || std::net::UdpSocket::bind("127.0.0.53:53");
-    let names = machine.enter(bind).expect("a server").expect("a port");
-    // Only these processes see the file.
-    let script = "mount --bind \"$1\" /etc/resolv.conf && exec \"$0\" shell delay 20ms -- sh -c \
-                  'cat /etc/resolv.conf; getent -s hosts:dns ahostsv4 server.test'";
-    let mut command = Command::new("unshare");
-    command.args([
-        "--mount",
-        "sh",
-        "-c",
-        script,
-        env!("CARGO_BIN_EXE_tidegate"),
-    ]);
-    // No folder of the machine is needed.
-    command.arg(&file).env("TMPDIR", "/no/such/folder");
-    let (code, out, said) = std::thread::scope(|scope| {
-        scope.spawn(|| answer_a_question(&names));
-        parts(&machine.output(&mut command).expect("it runs"))
-    });
-    assert_eq!((code, said.as_str()), (0, ""));
-    let (shown, found) = out.split_at(out.find("192.0.2.1").unwrap_or(0));
-    assert_eq!(shown, "nameserver 100.64.0.1\noptions timeout:5\n");
-    assert!(found.contains("STREAM server.test"), "{out}");
-    assert_eq!(left(&machine), "");
-}
-
-/// A user's command, in the machine's network.
-fn as_nobody(
-    machine: &Namespace,
-    program: &std::path::Path,
-    words: &[&str],
-) -> (i32, String, String) {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    command.arg(program).args(words);
-    parts(&machine.output(&mut command).expect("it runs"))
-}
-
-#[test]
-fn users_without_rights_have_shells_of_their_own() {
-    let test = "users_without_rights_have_shells_of_their_own";
-    let Some((machine, server)) = machine(test) else {
-        return;
-    };
-    // The program may be in a folder that only root reads.
-    let folder = tempfile::tempdir().expect("a folder");
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), open).expect("permissions");
-    let program = folder.path().join("tidegate");
-    fs::copy(env!("CARGO_BIN_EXE_tidegate"), &program).expect("a copy");
-    let is_installed = Command::new("slirp4netns")
-        .arg("--version")
-        .output()
-        .is_ok();
-
-    let listen = || std::net::TcpListener::bind("192.0.2.1:7");
-    let _far = server.enter(listen).expect("a server").expect("a port");
-    let listen = || std::net::TcpListener::bind("127.0.0.1:7");
-    let _near = machine.enter(listen).expect("a server").expect("a port");
-    let reach = "id -u; for to in 192.0.2.1 $TIDEGATE_SHELL_GATEWAY; do t=${EPOCHREALTIME/./}; \
-                 exec 3<>/dev/tcp/$to/7 && echo $((${EPOCHREALTIME/./} - t)); done";
-    let (code, out, said) = as_nobody(
-        &machine,
-        &program,
-        &["shell", "delay", "20ms", "--", "bash", "-c", reach],
-    );
-    if is_installed {
-        assert_eq!((code, said.as_str()), (0, ""), "{out}");
-        let numbers: Vec<u64> = out
-            .lines()
-            .map(|line| line.parse().expect("a number"))
-            .collect();
-        assert_eq!((numbers.len(), numbers[0]), (3, 0), "{out}");
-        assert!(
-            numbers[1..]
-                .iter()
-                .all(|time| (40_000..2_000_000).contains(time)),
-            "{out}"
-        );
-    } else {
-        assert!(said.contains("takes the command slirp4netns"), "{said}");
-    }
-    // A server in a shell, and a client in one within it: no other program is between them.
-    let inner = "exec 3<>/dev/tcp/$TIDEGATE_SHELL_GATEWAY/8 && cat <&3";
-    let serve =
-        "import socket; s = socket.create_server((\"\", 8)); s.accept()[0].sendall(b\"hello\\n\")";
-    let outer = format!(
-        "python3 -c '{serve}' & sleep 1; {} shell --quiet bc-pqp 3mbit -- bash -c '{inner}'",
-        program.display()
-    );
-    let (code, out, said) = as_nobody(
-        &machine,
-        &program,
-        &["shell", "--quiet", "--", "sh", "-c", &outer],
-    );
-    assert_eq!((code, out.as_str()), (0, "hello\n"), "{said}");
-    assert_eq!(left(&machine), "");
-}
-
-#[test]
-fn users_who_may_have_no_namespaces_are_told_what_to_change() {
-    let test = "users_who_may_have_no_namespaces_are_told_what_to_change";
-    if machine(test).is_none() {
-        return;
-    }
-    // A limit that holds in a namespace of users, whose own user is root without the capabilities of shells.
-    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" shell -- true";
-    let output = Command::new("unshare")
-        .args([
-            "--user",
-            "--map-root-user",
-            "sh",
-            "-c",
-            script,
-            env!("CARGO_BIN_EXE_tidegate"),
-        ])
-        .output()
-        .expect("it runs");
-    let (code, _, said) = parts(&output);
-    assert_eq!(code, 3, "{said}");
-    assert!(said.contains("user.max_user_namespaces"), "{said}");
 }

@@ -3,6 +3,7 @@
 //! Each reader uses its vendor's units as that vendor defines them. What a line leaves to the vendor's defaults, or
 //! to us, is stated in [`Reading::assumed`].
 
+mod below;
 mod ios;
 mod junos;
 mod nft;

@@ -6,11 +6,12 @@
 
 use tidegate_limiter::Rate;
 
+use super::below::{self, Below};
 use super::words::{Cursor, Word, split, whole};
 use super::{Limit, Mistake, Reading, Vendor};
 use crate::setting::{ETHERNET, FULL};
 
-/// A class of htb without a queue of its own has a FIFO of the interface's `txqueuelen`, which is 1000 packets.
+/// A class of htb without a queue of its own has a FIFO of the interface's `txqueuelen`, which is 1000 packets. So have queues without `limit`.
 const FIFO: u64 = 1000;
 
 /// Words that begin another command, another limit, or what tc prints behind a limit.
@@ -61,8 +62,17 @@ struct Keys {
     limit: Option<u64>,
     /// In nanoseconds.
     latency: Option<u64>,
+    has_peak: bool,
     /// What happens to packets beyond the limit; dropped if `None`.
     exceed: Option<String>,
+}
+
+impl Keys {
+    /// What of them is not simulated.
+    fn notes(&self) -> Vec<String> {
+        let note = "`peakrate` is not simulated: what the bucket holds passes at once.";
+        self.has_peak.then(|| note.to_owned()).into_iter().collect()
+    }
 }
 
 pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
@@ -70,7 +80,7 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
     let keys = keys(words, at)?;
     let rate = needed(police, keys.rate, "rate 10mbit")?;
     let burst = needed(police, keys.burst, "burst 32k")?;
-    let mut assumed = Vec::new();
+    let mut assumed = keys.notes();
     match keys.exceed.as_deref() {
         Some("drop" | "shot") => {}
         Some("reclassify") => assumed.push(
@@ -101,9 +111,13 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let keys = keys(words, at)?;
     if kind.is(&["htb"]) {
         let rate = needed(kind, keys.ceil.or(keys.rate), "rate 10mbit")?;
-        let mut assumed = vec![format!(
-            "A class of htb without a queue of its own has a FIFO of {FIFO} packets (`txqueuelen`)."
-        )];
+        let mut assumed = Vec::new();
+        let queue = below(words, at, &mut assumed)?.unwrap_or_else(|| {
+            assumed.push(format!(
+                "A class of htb without a queue of its own has a FIFO of {FIFO} packets (`txqueuelen`)."
+            ));
+            FIFO * FULL
+        });
         if keys.ceil.is_some() && keys.ceil != keys.rate {
             let note = "The class may borrow up to `ceil`, so this is taken for its limit.";
             assumed.push(note.to_owned());
@@ -116,7 +130,7 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
             false => at_ceil.min(keys.burst.unwrap_or(FULL)),
         };
         let limit = Limit::Shaper {
-            queue: Some(FIFO * FULL),
+            queue: Some(queue),
             burst: burst.max(FULL),
         };
         return Ok(reading(kind, rate, limit, assumed));
@@ -131,11 +145,47 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
             .saturating_add(burst)
     });
     let queue = needed(kind, keys.limit.or(latency), "latency 50ms")?;
+    let mut assumed = keys.notes();
+    // The kernel's tbf uses its own limit for its own FIFO alone (sch_tbf.c, tbf_change).
     let limit = Limit::Shaper {
-        queue: Some(queue),
+        queue: Some(below(words, at, &mut assumed)?.unwrap_or(queue)),
         burst,
     };
-    Ok(reading(kind, rate, limit, Vec::new()))
+    Ok(reading(kind, rate, limit, assumed))
+}
+
+/// The bytes of the queue below a limit, if the text has one.
+fn below(words: &[Word<'_>], at: usize, assumed: &mut Vec<String>) -> Result<Option<u64>, Mistake> {
+    let Some(Below { kind, limit }) = below::find(words, at) else {
+        return Ok(None);
+    };
+    if kind.is(&["tbf", "htb"]) {
+        // It is a limit by itself, and counted as such.
+        return Ok(None);
+    }
+    if !kind.is(&["pfifo", "bfifo", "pfifo_fast"]) {
+        return Err(kind.mistake(format!(
+            "the queue below the limit in line {} is `{}`, and only FIFOs are simulated there (pfifo, bfifo): to see what a FIFO \
+             would do, leave this queue out",
+            words[at].line, kind.text
+        )));
+    }
+    match limit {
+        Some(limit) if kind.is(&["bfifo"]) => size_of(limit).map(Some),
+        Some(limit) => {
+            // tc prints `100p`.
+            let unit = |unit: &str| matches!(unit, "" | "p").then_some(1.0);
+            let packets = value(limit, "a number of packets: write 100", unit)?;
+            Ok(Some(packets.saturating_mul(FULL)))
+        }
+        None => {
+            assumed.push(format!(
+                "The queue in line {} has no `limit`: {FIFO} packets (`txqueuelen`) are assumed.",
+                kind.line
+            ));
+            Ok(Some(FIFO * FULL))
+        }
+    }
 }
 
 fn reading(at: Word<'_>, rate: u64, limit: Limit, assumed: Vec<String>) -> Reading {
@@ -179,6 +229,9 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
             keys.limit = Some(size(word, &mut cursor)?);
         } else if word.is(&["latency", "lat"]) {
             keys.latency = Some(time(word, &mut cursor)?);
+        } else if word.is(&["peakrate"]) {
+            rate(word, &mut cursor)?;
+            keys.has_peak = true;
         } else if word.is(&["conform-exceed"]) {
             keys.exceed = Some(exceed(cursor.value(word, "drop")?));
         } else if word.is(&["action"]) {
@@ -193,7 +246,6 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
         } else if word.is(&[
             "mtu",
             "minburst",
-            "peakrate",
             "mpu",
             "overhead",
             "linklayer",
@@ -286,7 +338,10 @@ fn prefix(text: &str) -> Option<f64> {
 }
 
 fn size(of: Word<'_>, cursor: &mut Cursor<'_>) -> Result<u64, Mistake> {
-    let word = cursor.value(of, "32k")?;
+    size_of(cursor.value(of, "32k")?)
+}
+
+fn size_of(word: Word<'_>) -> Result<u64, Mistake> {
     // `BYTES/CELL`.
     let text = word.text.split('/').next().unwrap_or(word.text);
     let scale = |unit: &str| {

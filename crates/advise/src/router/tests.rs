@@ -1,3 +1,4 @@
+mod below;
 mod found;
 
 use proptest::prelude::*;

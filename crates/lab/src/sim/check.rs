@@ -265,19 +265,21 @@ fn check_queue(queue: &QueueKind) -> Result<(), RunError> {
     }
 }
 
-/// The largest IP packet that an element can ever let pass.
-fn largest(kind: &ElementKind) -> u64 {
-    match kind {
-        ElementKind::Link { queue, .. } | ElementKind::Varying { queue, .. } => match queue {
-            QueueKind::DropTail { bytes, .. } => bytes.unwrap_or(u64::MAX),
-            QueueKind::Red { limit, .. } => *limit,
+impl ElementKind {
+    /// The largest IP packet that it can ever let pass, in bytes.
+    pub fn largest_packet(&self) -> u64 {
+        match self {
+            Self::Link { queue, .. } | Self::Varying { queue, .. } => match queue {
+                QueueKind::DropTail { bytes, .. } => bytes.unwrap_or(u64::MAX),
+                QueueKind::Red { limit, .. } => *limit,
+                _ => u64::MAX,
+            }
+            .saturating_sub(ETHERNET_HEADER.into()),
+            Self::Limiter {
+                config, overhead, ..
+            } => config.largest_packet().saturating_sub((*overhead).into()),
             _ => u64::MAX,
         }
-        .saturating_sub(ETHERNET_HEADER.into()),
-        ElementKind::Limiter {
-            config, overhead, ..
-        } => config.largest_packet().saturating_sub((*overhead).into()),
-        _ => u64::MAX,
     }
 }
 
@@ -377,7 +379,7 @@ pub fn check_passes(plan: &Plan, flow: &FlowPlan) -> Result<(), RunError> {
     for (path, bytes) in [(&flow.forward, segment), (&flow.back, acknowledgement)] {
         for &index in path {
             let element = &plan.elements[index];
-            ensure(largest(&element.kind) >= bytes, || {
+            ensure(element.kind.largest_packet() >= bytes, || {
                 format!(
                     "the bucket or queue of '{}' must hold a segment: nothing of {bytes} bytes would ever pass",
                     element.name

@@ -134,7 +134,11 @@ impl Clamp {
     fn value(&self, socket: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
         let key = socket.as_raw_fd().to_ne_bytes();
         let value = self.sockets.lookup(&key, MapFlags::ANY);
-        value.map_err(io::Error::other)
+        // The error of libbpf-rs hides the kernel's number. What is no open socket gets it from another call.
+        value.map_err(|error| match socket::cookie(socket) {
+            Err(refused) => refused,
+            Ok(_) => io::Error::other(error),
+        })
     }
 }
 

@@ -107,6 +107,57 @@ fn writers_without_a_way_or_a_rate_are_refused() {
 }
 
 #[test]
+fn functions_of_writers_refuse_null() {
+    use super::writer::{
+        tidegate_pace_writer_ready, tidegate_pace_writer_throttling, tidegate_pace_writer_wrote,
+    };
+    let none = ptr::null_mut();
+    let mut wait = 7;
+    let refused = |call: &mut dyn FnMut() -> u64| {
+        forget();
+        assert_eq!(call(), 0);
+        assert_eq!(error(), "the writer is NULL");
+    };
+    // SAFETY: NULL is refused, by the interface; `wait` has room for a number.
+    refused(&mut || unsafe { tidegate_pace_writer_ready(none, 0, -1, &raw mut wait) });
+    assert_eq!(wait, 0);
+    // SAFETY: NULL is refused, by the interface.
+    refused(&mut || u64::from(unsafe { tidegate_pace_writer_throttling(none) } != 0));
+    refused(&mut || {
+        // SAFETY: NULL is refused, by the interface.
+        unsafe { tidegate_pace_writer_wrote(none, 1, 0) };
+        0
+    });
+}
+
+#[test]
+fn descriptors_that_are_no_socket_have_the_kernel_s_number() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    // The first has the clamp where this process may load programs, and the second is the fallback.
+    for cgroup in [ptr::null(), c"/proc/self".as_ptr()] {
+        // SAFETY: NULL or a string.
+        let pace = unsafe { tidegate_pace_open(cgroup) };
+        for (fd, number) in [
+            (c_int::MAX, libc::EBADF),
+            (file.as_raw_fd(), libc::ENOTSOCK),
+        ] {
+            let mut stats = CStats::default();
+            // SAFETY: opened above, and the statistics have that size.
+            let results = unsafe {
+                [
+                    tidegate_pace_state(pace, fd),
+                    tidegate_pace_remove(pace, fd),
+                    tidegate_pace_get(pace, fd, &raw mut stats, size_of::<CStats>()),
+                ]
+            };
+            assert_eq!(results, [-number; 3], "{}", error());
+        }
+        // SAFETY: opened above.
+        unsafe { tidegate_pace_close(pace) };
+    }
+}
+
+#[test]
 fn a_panic_does_not_cross_into_c() {
     assert_eq!(caught(7, || 3), 3);
     forget();

@@ -10,6 +10,12 @@ use super::{WAY_APPLICATION, WAY_MAX_PACING_RATE, WAY_NONE, WAY_TRICKLE, caught,
 /// Bytes and waiting time if the library fails: that costs the pacing, and not the video.
 const UNPACED: (u64, u64) = (65_536, 0);
 
+/// What a function returns that does nothing without a writer.
+fn refuse<T: Default>() -> T {
+    fail(libc::EINVAL, "the writer is NULL");
+    T::default()
+}
+
 fn hold(number: c_int) -> Option<Hold> {
     let found = super::HOLDS.iter().find(|(known, _)| *known == number);
     found.map(|(_, hold)| *hold)
@@ -61,9 +67,12 @@ pub unsafe extern "C" fn tidegate_pace_writer_free(writer: *mut Writer) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_writer_throttling(writer: *const Writer) -> c_int {
+    forget();
     // SAFETY: NULL, or a pointer from tidegate_pace_writer_new that is not freed and not in use.
-    let writer = unsafe { writer.as_ref() };
-    c_int::from(writer.is_some_and(|writer| writer.phase() == Phase::Throttling))
+    match unsafe { writer.as_ref() } {
+        Some(writer) => c_int::from(writer.phase() == Phase::Throttling),
+        None => refuse(),
+    }
 }
 
 /// See the header.
@@ -74,14 +83,15 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
     number: c_int,
     wait: *mut u64,
 ) -> u64 {
+    forget();
     // SAFETY: as above.
-    let Some(writer) = (unsafe { writer.as_mut() }) else {
-        return 0;
+    let (bytes, nanoseconds) = match unsafe { writer.as_mut() } {
+        Some(writer) => caught(UNPACED, || match writer.ready(now, hold(number)) {
+            Ready::Write(bytes) => (bytes, 0),
+            Ready::Wait(nanoseconds) => (0, nanoseconds),
+        }),
+        None => refuse(),
     };
-    let (bytes, nanoseconds) = caught(UNPACED, || match writer.ready(now, hold(number)) {
-        Ready::Write(bytes) => (bytes, 0),
-        Ready::Wait(nanoseconds) => (0, nanoseconds),
-    });
     // SAFETY: NULL, or room for one number, by the interface.
     if let Some(wait) = unsafe { wait.as_mut() } {
         *wait = nanoseconds;
@@ -92,8 +102,10 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_pace_writer_wrote(writer: *mut Writer, bytes: u64, now: u64) {
+    forget();
     // SAFETY: as above.
-    if let Some(writer) = unsafe { writer.as_mut() } {
-        caught((), || writer.wrote(Bytes::new(bytes), now));
+    match unsafe { writer.as_mut() } {
+        Some(writer) => caught((), || writer.wrote(Bytes::new(bytes), now)),
+        None => refuse(),
     }
 }

@@ -236,8 +236,7 @@ fn hide_resolvers() -> nix::Result<()> {
 
 /// Lets programs look up names at this address instead of loopback addresses. Only the shell sees the file.
 fn look_up(address: IpAddr) -> io::Result<()> {
-    let text = std::fs::read_to_string(names::FILE)?;
-    let Some(text) = names::rewritten(&text, address) else {
+    let Some(text) = names::file().and_then(|text| names::rewritten(&text, address)) else {
         return Ok(());
     };
     // A file system in memory, which only this process sees, in a place that is surely there. The mount keeps the file. So the shell

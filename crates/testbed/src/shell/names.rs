@@ -1,5 +1,6 @@
 //! Names in a shell. A server at a loopback address, such as 127.0.0.53, or at a link-local one, such as 169.254.169.254, is not reached from
-//! there. So questions to the shell's gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the elements.
+//! there. So questions of the shell to its gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the
+//! elements.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -18,6 +19,8 @@ use crate::TestbedError;
 
 /// Where programs find their servers.
 pub(super) const FILE: &str = "/etc/resolv.conf";
+/// The server if the file names none, resolv.conf(5).
+const USUAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The port of DNS, RFC 1035 §4.2.
 const PORT: u16 = 53;
 /// Questions that wait for an answer at a time, and connections. The oldest question gives way to a new one.
@@ -27,6 +30,17 @@ const MOST_CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of a message.
 const MOST_BYTES: usize = 65_535;
+
+/// The text of the file; `None` if it is missing or cannot be read.
+pub(super) fn file() -> Option<String> {
+    let bytes = std::fs::read(FILE).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether a file names a server.
+pub(super) fn has_servers(text: &str) -> bool {
+    text.lines().any(|line| server(line).is_some())
+}
 
 /// The addresses of a file's servers.
 pub(super) fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
@@ -41,10 +55,13 @@ fn server(line: &str) -> Option<&str> {
 
 /// The first server of a file that is not reached from a shell.
 pub(super) fn unreached(text: &str) -> Option<IpAddr> {
+    if !has_servers(text) {
+        return Some(USUAL);
+    }
     servers(text).find(|server| !travels(*server))
 }
 
-/// The file with another address for servers that are not reached; `None` if it has none.
+/// The file with another address for servers that are not reached, and for the usual one; `None` if all are reached.
 pub(super) fn rewritten(text: &str, address: IpAddr) -> Option<String> {
     unreached(text)?;
     let is_unreached = |line| {
@@ -56,7 +73,11 @@ pub(super) fn rewritten(text: &str, address: IpAddr) -> Option<String> {
         true => format!("nameserver {address}\n"),
         false => format!("{line}\n"),
     });
-    Some(lines.collect())
+    let mut all: String = lines.collect();
+    if !has_servers(text) {
+        all += &format!("nameserver {address}\n");
+    }
+    Some(all)
 }
 
 /// Passes questions on, until it is dropped.
@@ -68,13 +89,17 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Questions to a gateway, in the calling thread's network, go to this server. `None` if another program answers there.
-    pub(super) fn new(gateway: Ipv4Addr, server: IpAddr) -> Result<Option<Self>, TestbedError> {
-        Self::between((gateway, PORT).into(), (server, PORT).into())
+    /// Questions of a shell to its gateway, in the calling thread's network, go to this server. `None` if another program answers there.
+    pub(super) fn new(
+        shell: Ipv4Addr,
+        gateway: Ipv4Addr,
+        server: IpAddr,
+    ) -> Result<Option<Self>, TestbedError> {
+        Self::between(shell.into(), (gateway, PORT).into(), (server, PORT).into())
             .map_err(TestbedError::system("answer questions for names"))
     }
 
-    fn between(gateway: SocketAddr, server: SocketAddr) -> io::Result<Option<Self>> {
+    fn between(shell: IpAddr, gateway: SocketAddr, server: SocketAddr) -> io::Result<Option<Self>> {
         let bind = || Ok((UdpSocket::bind(gateway)?, TcpListener::bind(gateway)?));
         let (udp, tcp) = match bind() {
             Ok(sockets) => sockets,
@@ -87,6 +112,7 @@ impl Names {
         // Programs in the shell must not inherit them.
         let (stopped, stop) = pipe2(OFlag::O_CLOEXEC)?;
         let mut desk = Desk {
+            shell,
             udp,
             tcp,
             server,
@@ -115,12 +141,15 @@ impl Drop for Names {
 
 /// A question that waits for its answer: the socket over which it was passed on, who asked, and when.
 struct Question {
+    text: Vec<u8>,
     socket: UdpSocket,
     from: SocketAddr,
     at: Instant,
 }
 
 struct Desk {
+    /// Who may ask. Linux takes packets for the gateway's address from any device, so neighbours of the machine can send some.
+    shell: IpAddr,
     udp: UdpSocket,
     tcp: TcpListener,
     server: SocketAddr,
@@ -167,7 +196,8 @@ impl Desk {
             let _ = self.ask();
         }
         if ready[2]
-            && let Ok((stream, _)) = self.tcp.accept()
+            && let Ok((stream, from)) = self.tcp.accept()
+            && from.ip() == self.shell
         {
             let (held, server) = (Arc::clone(&self.connections), self.server);
             if Arc::strong_count(&held) <= MOST_CONNECTIONS + 1 {
@@ -185,6 +215,9 @@ impl Desk {
     fn ask(&mut self) -> io::Result<()> {
         let mut buffer = [0; MOST_BYTES];
         let (bytes, from) = self.udp.recv_from(&mut buffer)?;
+        if from.ip() != self.shell {
+            return Ok(());
+        }
         let any: IpAddr = if self.server.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
         } else {
@@ -198,6 +231,7 @@ impl Desk {
             self.questions.remove(0);
         }
         self.questions.push(Question {
+            text: buffer[..bytes].to_vec(),
             socket,
             from,
             at: Instant::now(),
@@ -208,8 +242,23 @@ impl Desk {
 
 fn answer(udp: &UdpSocket, question: &Question) -> io::Result<()> {
     let mut buffer = [0; MOST_BYTES];
-    let bytes = question.socket.recv(&mut buffer)?;
-    udp.send_to(&buffer[..bytes], question.from).map(drop)
+    let found = match question.socket.recv(&mut buffer) {
+        Ok(bytes) => &buffer[..bytes],
+        // Nothing listens there. Programs that are told so do not wait.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => &failure(&question.text),
+        Err(error) => return Err(error),
+    };
+    udp.send_to(found, question.from).map(drop)
+}
+
+/// The response to a question that says that the server has failed (QR, and RCODE 2), RFC 1035 §4.1.1.
+fn failure(question: &[u8]) -> Vec<u8> {
+    let mut response = question.to_vec();
+    if let Some([_, _, first, second]) = response.first_chunk_mut() {
+        *first |= 0x80;
+        *second = *second & 0xf0 | 2;
+    }
+    response
 }
 
 /// Questions and answers over TCP take turns, each after its length, RFC 1035 §4.2.2.
@@ -252,15 +301,72 @@ mod tests {
         let both = "nameserver ::1\nnameserver\t192.0.2.53 # office\n";
         let wanted = "nameserver 100.64.0.1\nnameserver\t192.0.2.53 # office\n";
         assert_eq!(rewritten(both, gateway).as_deref(), Some(wanted));
-        for plain in [
-            "",
-            "nameserver",
-            "nameserver 192.0.2.53\n",
-            "#nameserver 127.0.0.1\n",
-            "nameserver soon",
-        ] {
+        for plain in ["nameserver 192.0.2.53\n", "nameserver soon"] {
             assert_eq!(rewritten(plain, gateway), None, "{plain}");
         }
+    }
+
+    #[test]
+    fn a_file_without_servers_means_the_local_machine() {
+        let gateway = "100.64.0.1".parse().unwrap();
+        for plain in [
+            "",
+            "nameserver\n",
+            "#nameserver 192.0.2.53\n",
+            "search example.org\n",
+        ] {
+            assert_eq!(unreached(plain), Some(USUAL), "{plain}");
+            let wanted = format!("{plain}nameserver 100.64.0.1\n");
+            assert_eq!(rewritten(plain, gateway), Some(wanted), "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_the_server_failed_has_the_question() {
+        let question = [7, 9, 1, 0x20, 0, 1, 5];
+        assert_eq!(failure(&question), [7, 9, 0x81, 0x22, 0, 1, 5]);
+        assert_eq!(failure(&[7, 9, 1]), [7, 9, 1]);
+    }
+
+    /// A port for UDP and TCP at an address.
+    fn free(address: &str) -> SocketAddr {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        socket.local_addr().unwrap()
+    }
+
+    /// Linux takes packets for the gateway's address from any device.
+    #[test]
+    fn only_the_shell_is_answered() {
+        let shell: IpAddr = "127.0.0.4".parse().unwrap();
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = far.local_addr().unwrap();
+        let gateway = free("127.0.0.2");
+        let _names = Names::between(shell, gateway, server).unwrap().unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        other.send_to(b"other", gateway).unwrap();
+        let near = UdpSocket::bind((shell, 0)).unwrap();
+        near.send_to(b"shell", gateway).unwrap();
+        // The first question that comes is not the first one that was sent.
+        far.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut buffer = [0; 5];
+        far.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"shell");
+        let mut other = TcpStream::connect(gateway).unwrap();
+        other.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(other.read(&mut buffer), Ok(0)));
+    }
+
+    #[test]
+    fn programs_do_not_wait_where_nothing_listens() {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (gateway, server) = (free("127.0.0.2"), free("127.0.0.1"));
+        let shell = near.local_addr().unwrap().ip();
+        let _names = Names::between(shell, gateway, server).unwrap().unwrap();
+        near.set_read_timeout(Some(PATIENCE)).unwrap();
+        near.send_to(&[7, 9, 1, 0, 0, 1], gateway).unwrap();
+        let mut buffer = [0; 100];
+        let bytes = near.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..bytes], [7, 9, 0x81, 2, 0, 1]);
     }
 
     /// A server that answers each question with its bytes in reverse.
@@ -270,12 +376,10 @@ mod tests {
         let server = far.local_addr().unwrap();
         let listener = TcpListener::bind(server).unwrap();
         // A port that is free for both.
-        let free = UdpSocket::bind("127.0.0.2:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let names = Names::between(free, server).unwrap().unwrap();
-        assert!(Names::between(free, server).unwrap().is_none());
+        let free = free("127.0.0.2");
+        let shell = "127.0.0.1".parse().unwrap();
+        let names = Names::between(shell, free, server).unwrap().unwrap();
+        assert!(Names::between(shell, free, server).unwrap().is_none());
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..2 {

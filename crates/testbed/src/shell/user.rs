@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Shell, ip, names};
 use crate::TestbedError;
@@ -21,17 +22,42 @@ use crate::TestbedError;
 /// Capabilities that opening a shell takes: CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN.
 const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 /// Waits until the namespaces are there. It ends when its standard input does.
-const HELPER: &str = "read -r _ && exec slirp4netns --configure --exit-fd=3 --ready-fd=4 \"$1\" tap0 3<&0 4>&1 >/dev/null 2>&1";
+const HELPER: &str = "read -r _ && exec slirp4netns --configure --exit-fd=3 --ready-fd=4 \"$1\" tap0 3<&0 4>&1 >/dev/null";
+/// The exit code of a POSIX shell that does not find a command.
+const NOT_FOUND: i32 = 127;
+/// Most bytes that are kept of what slirp4netns says: its last words.
+const WORDS: usize = 4096;
 /// What slirp4netns leads to this machine's loopback addresses, and to its servers for names.
 const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const NAMES: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
 
+/// Why nothing outside is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// There is no command slirp4netns.
+    Missing,
+    /// The command failed, and said this last.
+    Failed(String),
+}
+
 /// Whether this process may open shells by itself.
 pub fn may_open_shells() -> bool {
+    has_capabilities() && owns_network()
+}
+
+/// Whether this process has the capabilities, in its namespace of users.
+fn has_capabilities() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
     effective.is_some_and(|set| set & NEEDED == NEEDED)
+}
+
+/// Whether its capabilities hold in its network, as they do not where only the namespace of users is new (`unshare --map-root-user`). The kernel
+/// asks the namespace of users that the network belongs to, for raw sockets too (user_namespaces(7)).
+fn owns_network() -> bool {
+    let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4));
+    !raw.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Namespaces of a user. The way outside ends when this is dropped.
@@ -39,6 +65,7 @@ pub fn may_open_shells() -> bool {
 pub struct UserNamespaces {
     /// Without it, nothing outside is reached. Closing it ends the helper.
     way: Option<ChildStdin>,
+    obstacle: Option<Obstacle>,
     helper: Option<Child>,
     /// Waits for the end of the helper, once a shell needs it.
     watcher: Option<JoinHandle<()>>,
@@ -55,7 +82,7 @@ impl UserNamespaces {
             .args(["-c", HELPER, "sh", &std::process::id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             // Ctrl-C in the terminal is meant for the program in the shell.
             .process_group(0)
             .spawn();
@@ -75,14 +102,13 @@ impl UserNamespaces {
                 _ => TestbedError::system("map the user into a namespace")(error),
             })?;
         ip("link set lo up\n")?;
-        let is_ready = ready(&mut helper);
-        let way = helper.stdin.take().filter(|_| is_ready);
-        if !is_ready {
-            let _ = helper.wait();
-        }
+        let words = helper.stderr.take().map(listen);
+        let way = ready(&mut helper);
+        let obstacle = way.is_none().then(|| obstacle(&mut helper, words));
         Ok(Self {
+            helper: way.is_some().then_some(helper),
             way,
-            helper: is_ready.then_some(helper),
+            obstacle,
             watcher: None,
         })
     }
@@ -98,9 +124,9 @@ impl UserNamespaces {
         }
     }
 
-    /// Whether anything outside is reached.
-    pub fn has_way_outside(&self) -> bool {
-        self.way.is_some()
+    /// Why nothing outside is reached, if that is so.
+    pub fn obstacle(&self) -> Option<&Obstacle> {
+        self.obstacle.as_ref()
     }
 
     /// The address at which servers on this machine are reached, at its loopback addresses.
@@ -108,12 +134,15 @@ impl UserNamespaces {
         self.way.as_ref().map(|_| MACHINE.into())
     }
 
-    /// The address at which names are looked up, if `/etc/resolv.conf` names a server that is not reached.
+    /// The address at which names are looked up, if `/etc/resolv.conf` names a server that is not reached, or none.
     pub fn names(&self) -> Option<IpAddr> {
-        let text = fs::read_to_string(names::FILE).unwrap_or_default();
-        names::unreached(&text)
-            .and(self.machine())
-            .map(|_| NAMES.into())
+        let text = names::file()?;
+        let machine = self.machine().filter(|_| names::unreached(&text).is_some());
+        // slirp4netns answers only for servers of the file.
+        machine.map(|machine| match names::has_servers(&text) {
+            true => NAMES.into(),
+            false => machine,
+        })
     }
 }
 
@@ -129,11 +158,43 @@ impl Drop for UserNamespaces {
     }
 }
 
-/// Lets the helper go on. Whether it has set up its device.
-fn ready(helper: &mut Child) -> bool {
-    let (Some(stdin), Some(stdout)) = (&mut helper.stdin, &mut helper.stdout) else {
-        return false;
-    };
-    // If slirp4netns is missing, the shell has ended, and the pipes with it.
-    stdin.write_all(b"\n").is_ok() && stdout.read_exact(&mut [0]).is_ok()
+/// Lets the helper go on. The pipe that ends it, once it has set up its device.
+fn ready(helper: &mut Child) -> Option<ChildStdin> {
+    let mut stdin = helper.stdin.take()?;
+    let stdout = helper.stdout.as_mut()?;
+    // If slirp4netns is missing or fails, the pipes end.
+    let is_ready = stdin.write_all(b"\n").is_ok() && stdout.read_exact(&mut [0]).is_ok();
+    is_ready.then_some(stdin)
+}
+
+/// Reads to the end, for a program may not go on while a pipe is full, and returns what came last.
+fn listen(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut last = Vec::new();
+        let mut buffer = [0; WORDS];
+        while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+            last.extend_from_slice(&buffer[..bytes]);
+            last.drain(..last.len().saturating_sub(WORDS));
+        }
+        String::from_utf8_lossy(&last).into_owned()
+    })
+}
+
+/// Why a helper has ended. `words` are what it wrote to standard error.
+fn obstacle(helper: &mut Child, words: Option<JoinHandle<String>>) -> Obstacle {
+    let status = helper.wait();
+    if status
+        .as_ref()
+        .is_ok_and(|status| status.code() == Some(NOT_FOUND))
+    {
+        return Obstacle::Missing;
+    }
+    let words = words.and_then(|words| words.join().ok());
+    let words = words.unwrap_or_default();
+    let last = words.lines().map(str::trim).rfind(|line| !line.is_empty());
+    Obstacle::Failed(match (last, status) {
+        (Some(line), _) => line.to_owned(),
+        (None, Ok(status)) => status.to_string(),
+        (None, Err(error)) => error.to_string(),
+    })
 }

@@ -20,7 +20,8 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 use tidegate_testbed::link::LinkReport;
 use tidegate_testbed::shell::{
-    Blocked, Foreground, Shell, ShellWindowRow, UserNamespaces, may_open_shells, run_first,
+    Blocked, Foreground, Obstacle, Shell, ShellWindowRow, UserNamespaces, has_names_file,
+    may_open_shells, run_first,
 };
 use tidegate_testbed::{Awake, TestbedError};
 
@@ -81,20 +82,10 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
         None => (shell.answer_names().map_err(rights)?, None),
         Some(namespaces) => (namespaces.names(), namespaces.machine()),
     };
-    if namespaces
-        .as_ref()
-        .is_some_and(|one| !one.has_way_outside())
-        && !common.quiet
-    {
-        eprintln!(
-            "tidegate: nothing outside can be reached from this shell: without root, that takes the command slirp4netns. \
-             Install it, or run this as root"
-        );
-    }
-    if shell.is_filtered() && !common.quiet {
-        eprintln!(
-            "tidegate: this machine's firewall seems to drop what it sends to the shell, so no reply would arrive: allow output \
-             to the devices of shells, as in `nft insert rule inet filter output oifname \"tg*\" accept`"
+    if !common.quiet {
+        warn(
+            &shell,
+            namespaces.as_ref().and_then(UserNamespaces::obstacle),
         );
     }
     // Before the command starts: otherwise Ctrl-C could end this process first.
@@ -164,6 +155,33 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
             Ok(code)
         }
         result => result.map(|()| code),
+    }
+}
+
+/// Says what will not work in the shell.
+fn warn(shell: &Shell, obstacle: Option<&Obstacle>) {
+    match obstacle {
+        None => {}
+        Some(Obstacle::Missing) => eprintln!(
+            "tidegate: nothing outside can be reached from this shell: without root, that takes the command slirp4netns. \
+             Install it, or run this as root"
+        ),
+        Some(Obstacle::Failed(said)) => eprintln!(
+            "tidegate: nothing outside can be reached from this shell: slirp4netns failed: {}",
+            tidegate_notation::clean(said)
+        ),
+    }
+    if obstacle.is_none() && !has_names_file() {
+        eprintln!(
+            "tidegate: no names can be looked up in this shell, because this machine has no /etc/resolv.conf: create it. It may \
+             be empty"
+        );
+    }
+    if shell.is_filtered() {
+        eprintln!(
+            "tidegate: this machine's firewall seems to drop what it sends to the shell, so no reply would arrive: allow output \
+             to the devices of shells, as in `nft insert rule inet filter output oifname \"tg*\" accept`"
+        );
     }
 }
 

@@ -12,6 +12,9 @@ use crate::cli::shell::Shell as Options;
 /// The round trip for which sizes are chosen, at least: one across a continent.
 const USUAL_RTT: Nanos = 100 * MILLISECOND;
 
+/// The bytes of a full packet, as devices of Ethernet send it.
+const FULL_PACKET: u64 = 1500;
+
 /// Reads the words.
 pub fn path(options: &Options) -> anyhow::Result<Path> {
     let wrong = |message: String| UsageError(message);
@@ -42,6 +45,7 @@ pub fn path(options: &Options) -> anyhow::Result<Path> {
         let text = &tap.text;
         return Err(UsageError(format!("{text}: a shell has no taps: leave it out")).into());
     }
+    check_room(&written)?;
     let passes =
         |element: &&Written, way| element.direction == way || element.direction == Direction::Both;
     let down: Vec<&Written> = written
@@ -73,4 +77,18 @@ pub fn path(options: &Options) -> anyhow::Result<Path> {
             ..LinkPlan::default()
         },
     })
+}
+
+/// Whether full packets can pass all elements. Downloads would stop at an element with less room, without a word.
+fn check_room(written: &[Written]) -> Result<(), UsageError> {
+    let room = |element: &&Written| element.kind.largest_packet() < FULL_PACKET;
+    match written.iter().find(room) {
+        None => Ok(()),
+        Some(element) => Err(UsageError(format!(
+            "{}: no packet of {FULL_PACKET} bytes could ever pass, because its bucket or queue has room for packets of {} \
+             bytes at most: write a larger size",
+            element.text,
+            element.kind.largest_packet()
+        ))),
+    }
 }
