@@ -102,13 +102,20 @@ impl Asked {
     /// A capture that breaks off is still explained; one whose beginning cannot be read is an error.
     fn read(&self, options: Options, sink: &mut dyn Sink) -> Result<(), Problem> {
         let pieces = self.pieces.in_order();
-        let mut opened = Vec::new();
-        for piece in &pieces {
-            let source = piece.open(&Arc::default());
-            let name = Path::new(&piece.name);
-            opened.push(source.map_err(|error| Problem::of_file(name, &error))?);
-        }
+        let mut unopened = None;
+        // Each one when its turn comes: a process may not have as many files open as a day has pieces.
+        let opened = pieces.iter().map_while(|piece| {
+            piece
+                .open(&Arc::default())
+                .inspect_err(|error| {
+                    unopened = Some(Problem::of_file(Path::new(&piece.name), error));
+                })
+                .ok()
+        });
         let outcome = analyse_pieces(opened, options, sink);
+        if let Some(problem) = unopened {
+            return Err(problem);
+        }
         match (outcome.error, pieces.get(outcome.piece)) {
             (Some(error), Some(piece)) if outcome.counters.frames == 0 => Err(Problem::of_capture(
                 Path::new(&piece.name),

@@ -1,5 +1,7 @@
 //! A limiter, given the times and sizes of packets.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +14,10 @@ use tidegate_table::{Column, Row, columns};
 
 use crate::capsule::failed;
 use crate::table::{Filling, Table};
+use crate::wait::interruptible;
+
+/// Packets between two looks for Ctrl-C.
+const PACKETS_A_LOOK: usize = 65_536;
 
 /// What became of a packet.
 struct Offered {
@@ -60,11 +66,12 @@ pub fn simulate(
     let config = config(scheme, rate, depth, queues).map_err(PyValueError::new_err)?;
     let queue = queue.map_or_else(|| vec![0; times.0.len()], |queue| queue.0);
     let packets = packets(&times.0, &sizes.0, &queue, queues).map_err(PyValueError::new_err)?;
-    py.detach(|| {
+    let stop = AtomicBool::new(false);
+    interruptible(py, &stop, || {
         let mut table = Filling::new(Vec::new());
-        table.add(&offer(&config, packets), &[])?;
+        table.add(&offer(&config, packets, &stop), &[])?;
         Ok(table.finish())
-    })
+    })?
     .map_err(failed)
 }
 
@@ -141,18 +148,27 @@ fn packets(
     packets.map(packet).collect()
 }
 
-/// Offers the packets in turn. Those that wait leave when the limiter lets them.
-fn offer(config: &LimiterConfig, mut packets: Vec<Offered>) -> Vec<Offered> {
+/// Offers the packets in turn. Those that wait leave when the limiter lets them. If the flag is set, it ends soon, with packets
+/// that nobody will see.
+fn offer(config: &LimiterConfig, mut packets: Vec<Offered>, stop: &AtomicBool) -> Vec<Offered> {
     let start = packets.first().map_or(0, |packet| packet.time_ns);
     let mut limiter = Limiter::<usize>::new(config, start);
+    let is_stopped =
+        |number: usize| number.is_multiple_of(PACKETS_A_LOOK) && stop.load(Ordering::Relaxed);
     let release = |limiter: &mut Limiter<usize>, until: u64, packets: &mut [Offered]| {
         while let Some(at) = limiter.poll_timeout().filter(|at| *at <= until) {
             while let Some(number) = limiter.poll_release(at) {
+                if is_stopped(number) {
+                    return;
+                }
                 packets[number].leaves_ns = Some(at);
             }
         }
     };
     for number in 0..packets.len() {
+        if is_stopped(number) {
+            return Vec::new();
+        }
         let now = packets[number].time_ns;
         release(&mut limiter, now, &mut packets);
         let meta = PacketMeta {

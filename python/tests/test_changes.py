@@ -2,11 +2,14 @@
 
 import ipaddress
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from math import atan, pi, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -58,6 +61,11 @@ def write_hour(folder: Path, hour: datetime, chance: random.Random) -> None:
     place = folder / "segments" / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
     place.mkdir(parents=True)
     table.write_parquet(place / "0.parquet")
+    written_at(place / "0.parquet", hour + timedelta(hours=1))
+
+
+def written_at(file: Path, time: datetime) -> None:
+    os.utime(file, (time.timestamp(), time.timestamp()))
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +109,18 @@ def test_a_system_that_changes_its_name_stays_one(dataset: Path, tmp_path: Path)
     found = tidegate.changes(folder)
     assert found.equals(tidegate.changes(dataset))
     assert found["clients"].to_list() == [300, 300] and set(found["client_organisation"]) == {"AS 64501", "AS 64502"}
+
+
+def test_temporary_addresses_are_no_clients(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    shutil.copytree(dataset, folder)
+    # Ten households, whose hosts have 30 addresses each.
+    for file in folder.rglob("*.parquet"):
+        table = polars.read_parquet(file)
+        addresses = [ipaddress.IPv6Address(f"2001:db8:0:{address[15] % 10}::{address[14]}:{address[15]}").packed for address in table["client_address"]]
+        table.with_columns(client_address=polars.Series(addresses)).write_parquet(file)
+    assert tidegate.changes(folder).is_empty(), "ten clients are fewer than 20"
+    assert set(tidegate.changes(folder, least_clients=10)["clients"]) == {10}
 
 
 def test_files_of_several_versions_are_read(dataset: Path, tmp_path: Path) -> None:
@@ -204,6 +224,82 @@ def test_a_watch_tells_each_hour_once_when_it_is_over(dataset: Path) -> None:
     assert sorted(told) == [(NOW, 64501), (NOW, 64502)]
 
 
+def told_at(folder: Path, steps: Sequence[tuple[datetime, Callable[[], None]]]) -> list[list[tuple[datetime, int]]]:
+    """What a watch tells at each of these times, after something has happened to the dataset."""
+    told: list[list[tuple[datetime, int]]] = []
+    left = iter(steps)
+
+    def clock() -> datetime:
+        time, happens = next(left)
+        happens()
+        told.append([])
+        return time
+
+    def wait(seconds: float) -> None:
+        if len(told) == len(steps):
+            raise Enough
+
+    with pytest.raises(Enough):
+        tidegate.watch(folder, lambda row: told[-1].append((row["hour"], row["client_asn"])), clock=clock, wait=wait)
+    return told
+
+
+CHANGED = [(NOW, 64501), (NOW, 64502)]
+
+
+def nothing() -> None:
+    """Happens while the watch waits."""
+
+
+def test_a_watch_waits_for_files_that_still_arrive(dataset: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "late"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / f"date={NOW:%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
+    written_at(file, NOW + timedelta(minutes=69))
+    steps = [(NOW + timedelta(minutes=minute), nothing) for minute in (71, 78, 79, 80)]
+    assert [sorted(told) for told in told_at(folder, steps)] == [[], [], CHANGED, []]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_watch_does_not_wait_for_ever(dataset: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "endless"
+    shutil.copytree(dataset, folder)
+    file = folder / "segments" / f"date={NOW:%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
+    times = [NOW + timedelta(minutes=75), NOW + timedelta(minutes=254), NOW + timedelta(minutes=255), NOW + timedelta(minutes=256)]
+    steps = [(time, partial(written_at, file, time)) for time in times]
+    assert [sorted(told) for told in told_at(folder, steps)] == [[], [], CHANGED, []]
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "2026-11-22 13:00 UTC are still written after 3 h" in line
+
+
+def test_a_watch_tells_hours_that_arrive_after_later_ones(dataset: Path, tmp_path: Path) -> None:
+    # The follower was down, and goes on with the newest capture.
+    folder = tmp_path / "outage"
+    shutil.copytree(dataset, folder)
+    place = folder / "segments" / f"date={NOW:%Y-%m-%d}"
+    shutil.copytree(place / f"hour={NOW:%H}", place / f"hour={NOW.hour + 1}")
+    place.joinpath(f"hour={NOW:%H}").rename(tmp_path / "missing")
+
+    def arrives() -> None:
+        (tmp_path / "missing").rename(place / f"hour={NOW:%H}")
+
+    old = folder / "segments" / f"date={NOW - timedelta(days=40):%Y-%m-%d}" / f"hour={NOW:%H}"
+
+    def is_old() -> None:
+        shutil.copytree(place / f"hour={NOW:%H}", old)
+
+    steps = [(NOW + timedelta(minutes=minute), happens) for minute, happens in [(140, nothing), (150, arrives), (160, is_old), (170, nothing)]]
+    assert [sorted(told) for told in told_at(folder, steps)] == [[], CHANGED, [], []]
+
+
+def test_files_of_other_hours_are_not_opened(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(dataset, folder)
+    (other,) = folder.glob("segments/*/hour=08/0.parquet")
+    other.write_bytes(b"PAR1 no more")
+    assert tidegate.changes(folder).equals(tidegate.changes(dataset))
+
+
 def watched(folder: Path, waits: list[float], then: dict[int, tuple[Path, bytes]]) -> list[tuple[datetime, int]]:
     """What a watch tells up to its first wait of a minute. Before it goes on after a wait, a file gets other contents."""
     told: list[tuple[datetime, int]] = []
@@ -245,6 +341,7 @@ def test_a_watch_leaves_an_hour_out_that_cannot_be_read(
     shutil.copytree(dataset, folder)
     file = folder / "segments" / f"date={NOW:%Y-%m-%d}" / f"hour={NOW:%H}" / "0.parquet"
     file.write_bytes(b"PAR1 no more")
+    written_at(file, NOW + timedelta(hours=1))
     waits: list[float] = []
     assert watched(folder, waits, {}) == []
     assert waits == [_changes.PAUSE_S] * (_changes.ATTEMPTS - 1) + [60]

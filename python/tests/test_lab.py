@@ -1,5 +1,6 @@
 """Simulations, and limiters alone."""
 
+import signal
 from array import array
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,27 @@ def test_times_in_seconds_are_refused_and_not_cut_to_integers() -> None:
     few = numpy.array([0, 1, 2], dtype="uint32")
     table = polars.DataFrame(tidegate.limiter.policer(apart, few, rate="1mbit", burst="3kB"))
     assert table["time_ns"].to_list() == [0, 2, 4] and table["bytes"].to_list() == [0, 1, 2]
+
+
+def test_control_c_ends_a_limiter() -> None:
+    times = numpy.arange(0, 3_000_000_000, 1_000)
+    sizes = numpy.full(len(times), 1_000)
+    queues: Any = times // 1_000 % 1_000
+    looks = 0
+
+    def look(*_: object) -> None:
+        # Without a look at signals while packets are offered, there is one when the call returns.
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise KeyboardInterrupt
+
+    # Its timer counts the time of this process alone, however busy the machine is.
+    before = signal.signal(signal.SIGPROF, look)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
+        with pytest.raises(KeyboardInterrupt):
+            tidegate.limiter.shaper(times, sizes, of=queues, queues=1_000, rate="10gbit", queue="1GB")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -10,7 +10,7 @@ from typing import Any
 import polars
 import pytest
 import tidegate
-from test_report import BEGIN, dataset, rows  # noqa: F401: a fixture
+from test_report import BEGIN, dataset, rows, write  # noqa: F401: a fixture
 from tidegate import _playback
 
 #: As the class of the playbacks that these tests look at, in bit/s.
@@ -58,6 +58,24 @@ def test_playbacks_are_those_during_which_segments_began(dataset: Path, tmp_path
     assert "Time rebuffering over time watching, at 1.5 Mbit/s" in report.html()
     report.save(tmp_path)
     assert polars.read_parquet(tmp_path / "rebuffering.parquet").equals(report.rebuffering)
+
+
+def households(folder: Path) -> polars.DataFrame:
+    """Writes a dataset with three hosts in each of 20 households with IPv6, and gives the log of their players."""
+    template = next(row for row in rows() if not row["from_client"])
+    addresses = [ipaddress.IPv6Address(f"2001:db8:0:{household:x}::{host:x}") for household in range(20) for host in range(1, 4)]
+    write([{**template, "client_address": address.packed, "goodput_bps": CLASS} for address in addresses], folder)
+    played = {"start_s": template["start_s"], "join_s": 1.0, "rebuffer_s": 0.0, "watch_s": 90.0}
+    return polars.DataFrame([{"client_address": str(address), **played} for address in addresses])
+
+
+def test_playbacks_have_addresses_and_clients_have_prefixes(tmp_path: Path) -> None:
+    report = tidegate.report(tmp_path, playback=households(tmp_path))
+    assert report.playbacks is not None
+    (told,) = report.playbacks.to_dicts()
+    assert (told["playbacks"], told["clients"]) == (60, 20)
+    few = tidegate.report(tmp_path, playback=households(tmp_path / "again"), least_clients=21)
+    assert few.playbacks is not None and few.playbacks["policed_share"].to_list() == [None]
 
 
 def test_without_a_log_nothing_is_said(dataset: Path) -> None:  # noqa: F811

@@ -1,9 +1,11 @@
 """The report, on datasets whose truth is known."""
 
+import dataclasses
 import ipaddress
 import json
 import operator
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import polars
 import pytest
 import tidegate
 from polars.testing import assert_frame_equal
-from tidegate import _misjudged, _networks, _shares
+from tidegate import _misjudged, _networks, _page, _shares
 
 #: AS number, country, continent, share of clients behind a policer, plans in bit/s.
 NETWORKS = [
@@ -134,6 +136,27 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if hour in (1, 2):
             polars.read_parquet(file).with_columns(queue_kind=polars.lit("fifo"), of_a_later_version=polars.lit(hour)).write_parquet(file)
     return folder
+
+
+@pytest.fixture(scope="module")
+def temporary(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same dataset with IPv6: each client has a prefix of 64 bits, and each of its segments a temporary address in it."""
+    folder = tmp_path_factory.mktemp("temporary") / "d"
+    shutil.copytree(dataset, folder)
+    chance = random.Random(5)
+    for file in folder.rglob("*.parquet"):
+        table = polars.read_parquet(file)
+        addresses = [b"\x20\x01\x0d\xb8" + address[12:] + chance.randbytes(8) for address in table["client_address"]]
+        table.with_columns(client_address=polars.Series(addresses, dtype=polars.Binary)).write_parquet(file)
+    return folder
+
+
+def test_temporary_addresses_of_a_client_are_one_client(dataset: Path, temporary: Path) -> None:
+    here, there = tidegate.report(temporary), tidegate.report(dataset)
+    assert here.networks["clients"].to_list() == [CLIENTS] * len(NETWORKS)
+    for name, table in there.tables().items():
+        assert_frame_equal(here.tables()[name], table, check_exact=True)
+    assert tidegate.report(temporary, least_clients=CLIENTS + 1).networks["policed_share"].null_count() == len(NETWORKS)
 
 
 def test_files_of_several_versions_are_read(dataset: Path, tmp_path: Path) -> None:
@@ -456,6 +479,31 @@ def test_a_report_is_written(dataset: Path, tmp_path: Path) -> None:
         xml.etree.ElementTree.fromstring("<svg" + picture.split("</svg>")[0] + "</svg>")
     assert "Africa" in str(report)
     assert len(tidegate.report(dataset, until="2026-11-21").networks) == 0
+
+
+def test_sections_are_those_of_the_most_policed_segments(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tidegate.report(dataset)
+    # The system with the largest share has few segments now.
+    few = polars.when(client_asn=64500).then(polars.lit(10, polars.UInt64)).otherwise("segments")
+    report = dataclasses.replace(report, networks=report.networks.with_columns(few.alias("segments")))
+    shares = dict(report.networks.select("client_asn", "policed_share").iter_rows())
+    assert shares[64500] > shares[64501] > shares[64502] > 0
+    found = [re.findall(r"<summary>AS(\d+)", report.html())]
+    monkeypatch.setattr(_page, "_MOST_SECTIONS", 1)
+    found.append(re.findall(r"<summary>AS(\d+)", report.html()))
+    assert found == [["64501", "64502", "64500"], ["64501"]]
+
+
+def test_files_of_other_days_are_not_opened(dataset: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(dataset, folder)
+    for day in (21, 23):
+        other = folder / "segments" / f"date=2026-11-{day}" / "hour=00"
+        other.mkdir(parents=True)
+        (other / "0.parquet").write_bytes(b"PAR1 no more")
+    assert tidegate.report(folder, since="2026-11-22", until="2026-11-22").networks.equals(tidegate.report(dataset).networks)
+    with pytest.raises(tidegate.DatasetError, match="date=2026-11-23"):
+        tidegate.report(folder, since="2026-11-22")
 
 
 def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:

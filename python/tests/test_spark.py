@@ -1,6 +1,7 @@
 """Spark beside this machine: the same rows, and the same tables to the last digit."""
 
 import errno
+import json
 import lzma
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars
@@ -18,12 +20,13 @@ from conftest import ROOT, sampled_capture
 from moto.server import ThreadedMotoServer
 from polars.testing import assert_frame_equal
 from pyarrow import fs
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from test_playback import log_of
-from test_report import dataset, mixed  # noqa: F401: fixtures
+from test_playback import households, log_of
+from test_report import dataset, mixed, temporary  # noqa: F401: fixtures
 from tidegate import spark as on_spark
 from tidegate._changes import hours_of
-from tidegate.spark import _analyse, _share, _storage
+from tidegate.spark import _analyse, _share, _storage, _unreadable
 
 TABLES = [ROOT / "crates" / "dataset" / "tests" / name for name in ("asn.mmdb", "country.mmdb")]
 
@@ -83,6 +86,52 @@ def test_versions_weights_and_names_are_the_same_to_the_digit(session: SparkSess
     equal(here, on_spark.report(on_spark.dataset(session, str(mixed))))
 
 
+def known(report: tidegate.Report) -> bool:
+    """Whether the report says how many segments are policed in truth."""
+    counts: list[int] = [report.networks[name].count() for name in ("prevalence", "prevalence_of_lossy")]
+    assert counts[0] == counts[1]
+    return counts[0] > 0
+
+
+def test_measured_errors_are_those_of_the_usual_basis(session: SparkSession, dataset: Path, tmp_path: Path) -> None:  # noqa: F811
+    shutil.copytree(dataset, tmp_path / "d")
+    about = tmp_path / "d" / "dataset.json"
+    for basis, is_usual in (("client", True), ("segment", False)):
+        about.write_text(json.dumps({"settings": {"--basis": basis}}))
+        rows = on_spark.dataset(session, str(tmp_path / "d"))
+        there = on_spark.report(rows)
+        assert known(there) == is_usual
+        equal(tidegate.report(tmp_path / "d"), there)
+    # What is given holds, whatever the rows say.
+    assert known(on_spark.report(rows, basis="client"))
+    with pytest.raises(ValueError, match='basis=\'all\': it is "segment"'):
+        on_spark.report(rows, basis="all")  # type: ignore[arg-type]
+    about.write_text("{")
+    with pytest.raises(tidegate.DatasetError, match="dataset.json"):
+        on_spark.dataset(session, str(tmp_path / "d"))
+
+
+def test_rows_of_spark_say_their_basis(session: SparkSession, policed: Path, tmp_path: Path) -> None:
+    place = tmp_path / "segments"
+    found = on_spark.analyse(session, str(policed), asn=TABLES, basis="segment")
+    found.rows.write.partitionBy("date", "hour").parquet(str(place))
+    here = tidegate.report(tmp_path, least_clients=1)
+    assert here.networks["policed_share"].count() > 0 and not known(here)
+    for rows in (found.rows, on_spark.dataset(session, str(tmp_path)), session.read.parquet(str(place))):
+        equal(here, on_spark.report(rows, least_clients=1))
+    usual = on_spark.analyse(session, str(policed), asn=TABLES, basis="client").rows
+    assert known(on_spark.report(usual, least_clients=1))
+
+
+def test_temporary_addresses_are_the_same_to_the_digit(session: SparkSession, temporary: Path) -> None:  # noqa: F811
+    rows = on_spark.dataset(session, str(temporary))
+    here = tidegate.report(temporary)
+    assert len(here.clusters) > 0 and len(here.distributions) > 0
+    assert set(here.networks["clients"]) == {400}
+    equal(here, on_spark.report(rows))
+    equal(tidegate.report(temporary, least_clients=401), on_spark.report(rows, least_clients=401))
+
+
 def test_playbacks_are_the_same_to_the_digit(session: SparkSession, dataset: Path, tmp_path: Path) -> None:  # noqa: F811
     log = log_of(dataset).with_columns(polars.col("start_s").dt.cast_time_unit("us"))
     log.write_parquet(tmp_path / "log.parquet")
@@ -91,6 +140,10 @@ def test_playbacks_are_the_same_to_the_digit(session: SparkSession, dataset: Pat
         here = tidegate.report(dataset, playback=tmp_path / name)
         assert here.rebuffering is not None and len(here.rebuffering) > 100
         equal(here, on_spark.report(on_spark.dataset(session, str(dataset)), playback=str(tmp_path / name)))
+    households(tmp_path / "d").write_parquet(tmp_path / "log.parquet")
+    here = tidegate.report(tmp_path / "d", playback=tmp_path / "log.parquet")
+    assert here.playbacks is not None and here.playbacks["clients"].to_list() == [20]
+    equal(here, on_spark.report(on_spark.dataset(session, str(tmp_path / "d")), playback=str(tmp_path / "log.parquet")))
 
 
 def test_rows_are_those_of_this_machine(session: SparkSession, corpus: Path) -> None:
@@ -195,6 +248,15 @@ class Failing:
     def open_input_stream(self, path: str, compression: None) -> "Failing":
         return self
 
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> "Failing":
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        pass
+
     def read(self, size: int) -> bytes:
         if not self.content:
             raise self.error
@@ -218,6 +280,92 @@ def test_a_storage_that_fails_is_no_bad_capture(policed: Path) -> None:
     assert rows(OSError("AWS Error ACCESS_DENIED during GetObject operation: no")) > 1
     # A file without permission is the same the next time: rows, and a problem.
     assert rows(PermissionError("no")) > 1
+
+
+class Counting:
+    """A storage that notes how many descriptors this process has when a file is opened, and keeps what was opened if that is wanted."""
+
+    def __init__(self, folder: Path, keeps: bool = False) -> None:
+        self.keeps = keeps
+        self.folder = folder
+        self.storage = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+        self.descriptors: list[int] = []
+        self.streams: list[Any] = []
+
+    def open_input_stream(self, path: str, compression: None) -> Any:
+        self.descriptors.append(len(os.listdir("/proc/self/fd")))
+        stream = self.storage.open_input_stream(path, compression=compression)
+        self.streams += [stream] if self.keeps else []
+        return stream
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_files_are_closed_when_they_are_read(policed: Path, tmp_path: Path, joined: bool) -> None:
+    capture = lzma.decompress(policed.read_bytes())[:40_000]
+    files = [_storage.File(f"{number}.pcap", f"{number}.pcap", len(capture)) for number in range(200)]
+    for file in files:
+        (tmp_path / file.path).write_bytes(capture)
+    storage: Any = Counting(tmp_path)
+    nothing: Any = None
+    work = _analyse._Work(storage, nothing, "segment", "tidegate", None, [], 1.0)
+    assert sum(map(len, work.rows([files] if joined else [[file] for file in files]))) > 1
+    assert len(storage.descriptors) == (400 if joined else 200)
+    assert max(storage.descriptors) <= storage.descriptors[0] + 5
+
+
+def test_files_are_closed_if_nobody_wants_more_rows(policed: Path, tmp_path: Path) -> None:
+    shutil.copy(policed, tmp_path)
+    storage: Any = Counting(tmp_path, keeps=True)
+    nothing: Any = None
+    work = _analyse._Work(storage, nothing, "packet", "tidegate", None, [], None)
+    rows = work.rows([[_storage.File(policed.name, policed.name, 1)]] * 50)
+    assert len(next(rows)) > 0
+    del rows
+    assert len(storage.streams) > 0 and all(stream.closed for stream in storage.streams)
+
+
+class Damaged(Counting):
+    """A storage that gives some of a file, if it is named so."""
+
+    def open_input_stream(self, path: str, compression: None) -> Any:
+        if not path.startswith("damaged"):
+            return super().open_input_stream(path, compression)
+        return Failing((self.folder / "whole").read_bytes()[:100_000], OSError(errno.EIO, "the disk is damaged"))
+
+
+def test_a_file_that_cannot_be_read_again_and_again_is_a_problem(policed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(policed, tmp_path / "whole")
+    storage: Any = Damaged(tmp_path)
+    nothing: Any = None
+    work = _analyse._Work(storage, nothing, "segment", "tidegate", None, [], 1.0, 4)
+    whole, damaged, piece = (_storage.File(f"s3a://a/{name}", name, 1) for name in ("whole", "damaged", "damaged-piece"))
+
+    def found(captures: list[list[_storage.File]], attempt: int) -> polars.DataFrame:
+        monkeypatch.setattr(TaskContext, "_taskContext", SimpleNamespace(attemptNumber=lambda: attempt))
+        return polars.concat([polars.DataFrame(polars.from_arrow(batch)) for batch in work.rows(captures)])
+
+    for attempt in range(3):
+        with pytest.raises(OSError, match="the disk is damaged"):
+            found([[whole], [damaged]], attempt)
+    rows = found([[whole], [damaged]], 3)
+    (problem,) = rows.drop_nulls("problem_reason").to_dicts()
+    assert problem["file"] == damaged.address and "the disk is damaged" in problem["problem_reason"]
+    # None of the rows up to there: they would be there twice when the capture is analysed again.
+    assert set(rows.filter(polars.col("problem_reason").is_null())["file"]) == {whole.address}
+    # A capture is left out as a whole, and one that is alone may be the only one that is damaged.
+    assert found([[whole, piece]], 3)["file"].to_list() == [piece.address]
+    with pytest.raises(OSError, match="none of 2 captures can be read"):
+        found([[damaged], [piece]], 3)
+
+
+@pytest.mark.parametrize(
+    ("master", "setting", "many"),
+    [("local", "9", 1), ("local[*]", None, 1), ("local[2, 3]", None, 3), ("spark://a:7077", None, 4), ("yarn", "8", 8)],
+)
+def test_attempts_are_those_of_the_master(master: str, setting: str | None, many: int) -> None:
+    context = SimpleNamespace(master=master, getConf=lambda: {"spark.task.maxFailures": setting})
+    session: Any = SimpleNamespace(sparkContext=context)
+    assert _unreadable.attempts(session) == many
 
 
 def test_pieces_of_a_capture_are_read_together(session: SparkSession, policed: Path, tmp_path: Path) -> None:

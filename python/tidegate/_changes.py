@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from ._dataset import damage_in, files_of, hour_of, rows_of
+from ._dataset import damage_in, files_of, hour_of, of_hours, rows_of
 from ._errors import DatasetError, reason
 from ._report import shares_by
 from ._student import normal_deviation
@@ -25,8 +26,10 @@ DEVIATIONS = 4.0
 LEAST_CHANGE = 0.01
 #: What is compared.
 MEASURES = ["policed_share", "loss_rate_policed", "loss_rate_not_policed"]
-#: An hour is over this long after its end: captures arrive late.
+#: An hour is over this long after its end, and complete if none of its files was written for so long: captures arrive late.
 LATE = timedelta(minutes=10)
+#: An hour that is over waits for so long at most until it is complete.
+PATIENCE = timedelta(hours=3)
 #: A watch reads an hour at most this many times,
 ATTEMPTS = 5
 #: with so many seconds between them.
@@ -35,8 +38,17 @@ PAUSE_S = 30
 
 def hours_of(dataset: str | os.PathLike[str]) -> list[datetime]:
     """The hours that have rows, in order."""
-    # Spark and the program may both have written an hour, with and without a zero in front.
-    return sorted({hour for hour in map(hour_of, files_of(dataset)) if hour is not None})
+    return sorted(_files_by_hour(files_of(dataset)))
+
+
+def _files_by_hour(files: list[Path]) -> dict[datetime, list[Path]]:
+    """Spark and the program may both have written an hour, with and without a zero in front."""
+    found: dict[datetime, list[Path]] = {}
+    for file in files:
+        hour = hour_of(file)
+        if hour is not None:
+            found.setdefault(hour, []).append(file)
+    return found
 
 
 def changes(
@@ -52,14 +64,17 @@ def changes(
     """
     import polars as pl
 
-    known = hours_of(dataset)
+    every = files_of(dataset)
+    known = _files_by_hour(every)
     if hour is None and not known:
         raise ValueError(f"{dataset}: the dataset has no rows")
-    now = known[-1] if hour is None else _in_utc(hour).replace(minute=0, second=0, microsecond=0)
+    now = max(known) if hour is None else _in_utc(hour).replace(minute=0, second=0, microsecond=0)
     days = [now - timedelta(days=day) for day in range(7 * weeks + 1)]
+    # Of a large dataset they are few.
+    files = of_hours(every, set(days).__contains__)
     at = (pl.col("hour") == now.hour) & pl.col("date").is_in([f"{day:%Y-%m-%d}" for day in days])
-    rows = rows_of(dataset).where(at)
-    with damage_in(files_of(dataset)):
+    rows = rows_of(dataset, files).where(at)
+    with damage_in(files):
         table = shares_by(rows, ["client_asn", "date"], least_clients)
     today = pl.col("date") == f"{now:%Y-%m-%d}"
     found = [_deviations(table.filter(~today), table.filter(today), measure) for measure in MEASURES]
@@ -113,11 +128,15 @@ def watch(
 ) -> None:
     """Calls `alert` for each change, with a row of `changes`, when an hour is over. Ends by Ctrl-C only.
 
+    An hour is judged once: when none of its files was written for ten minutes. If they are still written three hours later, it
+    is judged by the rows that are there, and standard error says so. An hour whose files arrive late is judged when they are
+    there, unless it is older than the `weeks` that are compared.
+
     Hours that are over when it begins are not told, but for the last one. If files cannot be read, such as those that are
     replaced meanwhile, it says so on standard error and reads them again. After five attempts it leaves the hour out. Raises
     FileNotFoundError if there is no dataset.
     """
-    for hour in _hours_that_end(dataset, clock, wait):
+    for hour in _hours_that_end(dataset, weeks, clock, wait):
         # They are known before the first alert, so that no attempt alerts of a change twice.
         for change in _patiently(lambda: changes(dataset, hour, weeks=weeks, least_clients=least_clients), hour, wait):
             alert(change)
@@ -141,14 +160,36 @@ def _patiently(read: Callable[[], pl.DataFrame], hour: datetime, wait: Callable[
 
 
 def _hours_that_end(
-    dataset: str | os.PathLike[str], clock: Callable[[], datetime], wait: Callable[[float], None]
+    dataset: str | os.PathLike[str], weeks: int, clock: Callable[[], datetime], wait: Callable[[float], None]
 ) -> Iterator[datetime]:
-    done: datetime | None = None
+    done: set[datetime] | None = None
+    #: When the watch first saw hours that are over but not complete.
+    seen: dict[datetime, datetime] = {}
     while True:
         now = clock()
-        over = [hour for hour in hours_of(dataset) if hour + timedelta(hours=1) + LATE <= now]
-        new = [hour for hour in over if done is None or hour > done]
-        for hour in new[-1:] if done is None else new:
-            yield hour
-            done = hour
+        files = _files_by_hour(files_of(dataset))
+        over = sorted(hour for hour in files if hour + timedelta(hours=1) + LATE <= now)
+        if over:
+            # Not the largest alone: hours come in any order after the follower was down.
+            oldest = over[-1] - timedelta(weeks=weeks)
+            done = {hour for hour in (over[:-1] if done is None else done) if hour >= oldest}
+            for hour in over:
+                if hour >= oldest and hour not in done and _is_due(hour, files[hour], seen.setdefault(hour, now), now):
+                    yield hour
+                    done.add(hour)
+                    del seen[hour]
         wait(60)
+
+
+def _is_due(hour: datetime, files: list[Path], seen: datetime, now: datetime) -> bool:
+    """Whether an hour can be judged that is over: its files are complete, or it has waited long enough for them."""
+    try:
+        is_complete = max(file.stat().st_mtime for file in files) <= (now - LATE).timestamp()
+    except FileNotFoundError:
+        # One is being replaced.
+        is_complete = False
+    if not is_complete and now - seen >= PATIENCE:
+        waited = f"{PATIENCE // timedelta(hours=1)} h"
+        print(f"tidegate: files of the hour {hour:%Y-%m-%d %H:%M} UTC are still written after {waited}: it is judged by the rows that are there", file=sys.stderr, flush=True)
+        return True
+    return is_complete

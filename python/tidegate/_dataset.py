@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import DatasetError, reason
 from ._local import LocalRows
+from ._misjudged import USUAL_BASIS
 from ._rows import no_rows
 
 if TYPE_CHECKING:
     import polars as pl
+
+#: What names the basis in the notes on the column `detector`, in a data frame of Spark and in the files that it writes.
+BASIS_NOTE = "basis"
+#: Where Spark keeps its notes on columns.
+_NOTES_OF_SPARK = "org.apache.spark.sql.parquet.row.metadata"
+
 
 def files_of(dataset: str | os.PathLike[str]) -> list[Path]:
     """The Parquet files with segments. What Spark has not finished is in folders whose names begin with an underscore: it does not count."""
@@ -42,22 +49,51 @@ def hour_of(file: Path) -> datetime | None:
         return None
 
 
-def settings_of(dataset: str | os.PathLike[str]) -> dict[str, str]:
-    """How the captures were analysed, as `tidegate detect --dataset` notes it. What Spark wrote has no note."""
+def basis_of(dataset: str | os.PathLike[str], files: list[Path]) -> str:
+    """What was judged together: as `tidegate detect --dataset` notes it, and as the first of these files says that Spark wrote."""
     about = Path(dataset) / "dataset.json"
     try:
-        return dict(json.loads(about.read_bytes())["settings"])
+        of_program = basis_in(about.read_bytes(), str(about))
     except FileNotFoundError:
-        return {}
+        of_program = None
+    of_spark = next((_basis_in_file(file) for file in files if file.name.startswith("part-")), None)
+    return one_basis(of_program, of_spark)
+
+
+def one_basis(*bases: str | None) -> str:
+    """The basis of rows whose parts have these, as far as it is known: an unusual one if there is any."""
+    return next((basis for basis in bases if basis not in (None, USUAL_BASIS)), None) or USUAL_BASIS
+
+
+def basis_in(note: str | bytes, name: str) -> str | None:
+    """The basis, as the note of `tidegate detect --dataset` in a file of this name says."""
+    try:
+        basis: str | None = dict(json.loads(note)["settings"]).get("--basis")
+        return basis
     except (ValueError, KeyError, TypeError) as problem:
-        raise DatasetError(str(about), f"it is damaged: {problem!r}") from None
+        raise DatasetError(name, f"it is damaged: {problem!r}") from None
 
 
-def rows_of(dataset: str | os.PathLike[str]) -> LocalRows:
-    """The rows of a dataset."""
+def _basis_in_file(file: Path) -> str | None:
     import polars as pl
 
-    files = files_of(dataset)
+    with damage_in([file]):
+        notes = pl.read_parquet_metadata(file)
+    fields = json.loads(notes.get(_NOTES_OF_SPARK, '{"fields": []}'))["fields"]
+    basis: str | None = next((field["metadata"].get(BASIS_NOTE) for field in fields if field["name"] == "detector"), None)
+    return basis
+
+
+def of_hours(files: list[Path], is_wanted: Callable[[datetime], bool]) -> list[Path]:
+    """The files with rows of these hours. There is one in any case, which says what the columns are."""
+    hours = ((file, hour_of(file)) for file in files)
+    return [file for file, hour in hours if hour is not None and is_wanted(hour)] or files[:1]
+
+
+def rows_of(dataset: str | os.PathLike[str], files: list[Path]) -> LocalRows:
+    """The rows in these files of a dataset."""
+    import polars as pl
+
     if not files:
         raise ValueError(f"{dataset}: the dataset has no rows")
     # Versions of the program may have added columns, so files can lack some that others have. Spark has other types than the

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import _playback
 from ._distributions import STEPS, reached
 from ._networks import PATTERNS, cluster, median, most_frequent, spread
-from ._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
+from ._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, MAPPED, NUMBERS, PREFIX_BYTES, REGIONS, key_types
 from ._shares import SCALE, Sums
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ class LocalRows:
 
         goodput, near = pl.col("goodput_bps"), _playback.NEAR
         classes = [pl.when((goodput - rate).abs() <= near * rate).then(pl.lit(rate, pl.Int64)) for rate in _playback.CLASSES]
-        segments = self._rows.select("client_address", "client_port", "sent_us", "policed", goodput_class_bps=pl.coalesce(classes))
+        segments = self._rows.select("client", "client_address", "client_port", "sent_us", "policed", goodput_class_bps=pl.coalesce(classes))
         played = _playback.read(log)
         together = segments.drop_nulls("goodput_class_bps").join(played.lazy(), on="client_address").filter(
             pl.col("sent_us").is_between("begin_us", "end_us"),
             pl.col("playback_port").is_null() | (pl.col("playback_port") == pl.col("client_port")),
         )
         return LocalRows(
-            together.group_by("goodput_class_bps", *played.columns)
+            together.group_by("goodput_class_bps", "client", *played.columns)
             .agg(pl.col("policed").any())
             .with_columns(pl.lit(SCALE, pl.Int128).alias("weight"), (pl.col("rebuffering_ratio") > 0).alias("stalled"))
         )
@@ -62,7 +62,7 @@ class LocalRows:
         import polars as pl
 
         clients = (
-            self._rows.group_by([*keys, "client_address"])
+            self._rows.group_by([*keys, "client"])
             .agg(*[_part(*part).sum().alias(name) for name, part in parts.items()], pl.len().alias("sampled_segments"))
             .collect(engine="streaming")
         )
@@ -115,10 +115,10 @@ class LocalRows:
 
         clients, values = {}, []
         for name, (policed, column) in measures.items():
-            rows = self._rows.filter(pl.col("policed") == policed).select(key, "client_address", "weight", value=column)
+            rows = self._rows.filter(pl.col("policed") == policed).select(key, "client", "weight", value=column)
             known = rows.drop_nulls().sort("value").collect(engine="streaming")
             for (group,), samples in known.group_by(key, maintain_order=True):
-                clients[group, name] = samples["client_address"].n_unique()
+                clients[group, name] = samples["client"].n_unique()
                 wanted = pl.Series(reached(samples["weight"].sum()), dtype=pl.Int128)
                 places = samples["weight"].cum_sum().search_sorted(wanted, side="left")
                 found = samples["value"].gather(places).to_list()
@@ -128,7 +128,7 @@ class LocalRows:
     def clusters(self, least: int) -> pl.DataFrame:
         import polars as pl
 
-        columns = ["client_asn", "client_address", "weight", "limit_rate_bps", "loss_rate", "limit_depth_bytes", "pattern"]
+        columns = ["client_asn", "client", "weight", "limit_rate_bps", "loss_rate", "limit_depth_bytes", "pattern"]
         known = self._rows.filter("policed", "rate_known").select(columns).collect(engine="streaming")
         return pl.concat([cluster(known.clear(), least), *(cluster(of, least) for _, of in known.group_by("client_asn"))])
 
@@ -137,7 +137,7 @@ class LocalRows:
 
         rate = pl.when("policed").then("limit_rate_bps").otherwise("goodput_bps")
         chosen = self._rows.filter(pl.col("rate_known") | ~pl.col("policed"))
-        rows = chosen.select("client_asn", "client_address", "policed", "weight", rate=rate).drop_nulls()
+        rows = chosen.select("client_asn", "client", "policed", "weight", rate=rate).drop_nulls()
         found = []
         for (asn, policed), of in rows.collect(engine="streaming").group_by("client_asn", "policed"):
             many = spread(of, least)
@@ -171,10 +171,12 @@ def _needed() -> list[pl.Expr]:
     )
     weight = SCALE / pl.col("sampled_fraction")
     of_policer = pl.col("policer_rate_bps").cast(pl.Float64)
+    address = _column("client_address").cast(pl.Binary)
     return [
         region.alias("region"),
         *[pl.col(name).cast(kind) for name, kind in key_types().items() if name != "region"],
-        _column("client_address").cast(pl.Binary),
+        pl.when(address.bin.starts_with(MAPPED)).then(address).otherwise(address.bin.head(PREFIX_BYTES)).alias("client"),
+        address,
         _column("receiver_port").cast(pl.Int64).alias("client_port"),
         _column("start_s").dt.timestamp("us").alias("sent_us"),
         *[pl.col(name).cast(pl.String) for name in ("detector", "pattern")],

@@ -40,6 +40,8 @@ ERRORS = {
         of_lossy=Tested(policed=2507, found=2490, others=2804 + 302, mistaken=6 + 9),
     )
 }
+#: And with this basis: all transfers of a client are judged together.
+USUAL_BASIS = "client"
 
 
 def prevalence(share: float, samples: float, tested: Tested) -> tuple[float, float, float]:

@@ -112,7 +112,7 @@ def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
     import polars as pl
 
     weight, rate = pl.col("weight"), pl.col("rate")
-    chosen = known if known["client_address"].n_unique() >= max(least, 1) else known.clear()
+    chosen = known if known["client"].n_unique() >= max(least, 1) else known.clear()
     # Spark has shorter ones, and their sums may be too long for these.
     chosen = chosen.with_columns(weight.cast(pl.Int128))
     inside = windows(chosen["limit_rate_bps"], chosen["weight"])
@@ -128,7 +128,7 @@ def cluster(known: pl.DataFrame, least: int) -> pl.DataFrame:
     segments = chosen.join(inside.select("rate", "window"), left_on="limit_rate_bps", right_on="rate")
     about = segments.group_by("client_asn", "window").agg(
         pl.len().cast(pl.UInt32).alias("sampled_segments"),
-        pl.col("client_address").n_unique().cast(pl.UInt32).alias("clients"),
+        pl.col("client").n_unique().cast(pl.UInt32).alias("clients"),
         median("loss_rate").alias("loss_rate_median"),
         median("limit_depth_bytes").cast(pl.UInt64).alias("bucket_median_bytes"),
         *patterns,
@@ -144,7 +144,7 @@ def clusters(rows: Rows, least: int) -> pl.DataFrame:
 
 def spread(rates: pl.DataFrame, least: int) -> int | None:
     """How many clusters cover these rates of an AS, if there are clients enough."""
-    if rates["client_address"].n_unique() < least:
+    if rates["client"].n_unique() < least:
         return None
     many: int = windows(rates["rate"], rates["weight"])["window"].n_unique()
     return many

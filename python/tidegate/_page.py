@@ -68,10 +68,13 @@ def page(report: Report) -> str:
 
 def _sections(report: Report) -> str:
     """For each autonomous system its rates, and the distributions of figures 11 and 12."""
+    import polars as pl
+
     parts = []
     prevalent = report.clusters["client_asn"].unique()
     chosen = report.networks.filter(report.networks["client_asn"].is_in(prevalent.to_list()))
-    for network in chosen.sort("policed_share", descending=True).head(_MOST_SECTIONS).iter_rows(named=True):
+    policed_segments = pl.col("segments") * pl.col("policed_share")
+    for network in chosen.sort(policed_segments, "client_asn", descending=[True, False]).head(_MOST_SECTIONS).iter_rows(named=True):
         asn = network["client_asn"]
         of = report.network_distributions.filter(report.network_distributions["client_asn"] == asn)
         pictures = "".join(curves(of, "client_asn", name, title) for name, title in _OF_A_NETWORK.items())

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _playback
-from ._dataset import damage_in, files_of, rows_of, settings_of
+from ._dataset import basis_of, damage_in, files_of, of_hours, rows_of
 from ._distributions import MEASURES, distributions
-from ._misjudged import ERRORS, Errors, Tested
+from ._misjudged import ERRORS, USUAL_BASIS, Errors, Tested
 from ._networks import clusters, policed_networks, spreads, traits, traits_of_enough
 from ._rows import Rows, key_types
 from ._shares import PARTS, SHARES, shares
@@ -94,7 +94,7 @@ def report(
     """Sums up a dataset of `tidegate detect --dataset`.
 
     `since` and `until` bound the dates, such as "2026-11-22"; both days count. Of groups with fewer than `least_clients`
-    clients (1 or more) only the counts are given. Numbers of segments are divided by the share of flows that was sampled.
+    clients (1 or more) only the counts are given. Of IPv6, the prefixes of 64 bits are the clients. Numbers of segments are divided by the share of flows that was sampled.
 
     `detector_errors` says how often the detector errs among all segments, and `detector_errors_of_lossy` how often among those
     with 15 losses or more. By default, each is what was measured of the detector `tidegate` where the server sends, with `--basis client`.
@@ -110,16 +110,17 @@ def report(
     for name, day in (("since", since), ("until", until)):
         if day is not None and not is_day(day):
             raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
-    rows = rows_of(dataset)
+    every = files_of(dataset)
+    files = of_hours(every, lambda hour: (since or "") <= f"{hour:%Y-%m-%d}" <= (until or "9999-12-31"))
+    rows = rows_of(dataset, files)
     if since is not None:
         rows = rows.where(pl.col("date") >= since)
     if until is not None:
         rows = rows.where(pl.col("date") <= until)
     errors = Errors(detector_errors, detector_errors_of_lossy)
-    # The errors were measured where all transfers of a client are judged together.
-    is_usual = settings_of(dataset).get("--basis", "client") == "client"
+    is_usual = basis_of(dataset, every) == USUAL_BASIS
     played = None if playback is None else rows.playbacks(playback)
-    with damage_in(files_of(dataset)):
+    with damage_in(files):
         return tables_of(rows, least_clients, errors, played, is_usual)
 
 

@@ -26,6 +26,10 @@ REGIONS = {
 }
 #: A country that is a region. [Flach16 Table 2]
 COUNTRY_OF_ITS_REGION = ("IN", "India")
+#: How IPv4 addresses begin among those of IPv6 [RFC 4291 §2.5.5.2]. Each of them is a client.
+MAPPED = bytes(10) + b"\xff\xff"
+#: Of other addresses, this many bytes are a client: the prefix of a link. Hosts change what is behind it every day. [RFC 8981 §3.6]
+PREFIX_BYTES = 8
 #: Numbers of a segment, as floating point. Each has fewer than 2^53 units, so that nothing is rounded.
 NUMBERS = ["limit_rate_bps", "limit_depth_bytes", "goodput_bps", "loss_rate", "rtt_median_ms", "wait_ms"]
 
@@ -44,7 +48,10 @@ def no_rows() -> _native.Rows:
 
 
 class Rows(Protocol):
-    """Data that servers sent. What the methods give is exact, so that every engine gives the same."""
+    """Data that servers sent. What the methods give is exact, so that every engine gives the same.
+
+    Clients are told apart by the column `client`, not by `client_address`: a host with IPv6 has many addresses.
+    """
 
     def detectors(self) -> set[str]:
         """Those that judged the segments."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import hashlib
 import shutil
@@ -11,21 +10,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
+from weakref import ReferenceType, ref
 
 import pyarrow as pa
 
 from .. import _native
 from .._capture import Basis, By, PathLike, each
-from . import _share, _storage, _types
+from .._dataset import BASIS_NOTE
+from . import _share, _storage, _types, _unreadable
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-#: Errors of the system that a file has by itself, the next time too.
-_LASTING = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 #: Rows that are handed to Spark together, at least, unless there are fewer.
 _BATCH = 8192
 #: Problems of captures are rows with nothing but these.
@@ -109,18 +109,23 @@ def analyse(
     copies = [_copy(table) for table in tables]
     for copy in copies:
         spark.sparkContext.addFile(str(copy))
-    work = _Work(system, spark.sparkContext.broadcast(tasks), by, detector, basis, [copy.name for copy in copies], placed)
+    work = _Work(system, spark.sparkContext.broadcast(tasks), by, detector, basis, [copy.name for copy in copies], placed, _unreadable.attempts(spark))
 
     from pyspark.sql.types import StructType
 
     columns = [*schema, *(_PLACE if placed is not None else []), *_PROBLEM]
     numbers = spark.range(0, len(tasks), 1, numPartitions=len(tasks))
-    return Analysis(numbers.mapInArrow(work, StructType([_types.field(column) for column in columns])))
+    # Reports need to know it, of the files too that Spark writes.
+    notes: dict[str, dict[str, str]] = {} if basis is None else {"detector": {BASIS_NOTE: basis}}
+    return Analysis(numbers.mapInArrow(work, StructType([_types.field(column, notes.get(column.name)) for column in columns])))
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What executors do. It depends on the task's number alone, so a task that is repeated gives the same rows."""
+    """What executors do. It depends on the task's number alone, so a task that is repeated gives the same rows.
+
+    Only the last attempt differs: it leaves out captures that the storage still does not give. See `_unreadable`.
+    """
 
     system: FileSystem
     tasks: Broadcast[list[list[_share.Capture]]]
@@ -129,6 +134,8 @@ class _Work:
     basis: Basis | None
     tables: list[str]
     sampled: float | str | None
+    #: How often Spark tries a task.
+    attempts: int = 1
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _settle()
@@ -140,8 +147,25 @@ class _Work:
         """The rows of these captures, and behind them the problems."""
         from pyspark import SparkFiles
 
+        unreadable: list[Any] = []
+        if _unreadable.is_last_attempt(self.attempts):
+            captures, unreadable = _unreadable.split(self.system, captures)
         networks = _networks(tuple(SparkFiles.get(table) for table in self.tables)) if self.tables else None
         opened = [[_Opened(self.system, file) for file in capture] for capture in captures]
+        try:
+            yield from self._rows(captures, opened, networks, unreadable)
+        finally:
+            # Spark may want no more rows in the middle of a capture.
+            for piece in (piece for capture in opened for piece in capture):
+                piece.close()
+
+    def _rows(
+        self,
+        captures: list[_share.Capture],
+        opened: list[list[_Opened]],
+        networks: _native.Networks | None,
+        unreadable: list[Any],
+    ) -> Iterator[pa.RecordBatch]:
         pieces = [[(file.address, piece.source()) for file, piece in zip(*pair, strict=True)] for pair in zip(captures, opened, strict=True)]
         found = _native.read(pieces, self.by, self.detector, self.basis, False, 1, networks, self.sampled, None)
         waiting: list[pa.RecordBatch] = []
@@ -157,10 +181,11 @@ class _Work:
             if piece.failed is not None:
                 raise piece.failed
         for problem in found.problems:
-            if problem.errno is not None and problem.errno not in _LASTING:
+            if problem.errno is not None and problem.errno not in _unreadable.LASTING:
                 raise OSError(problem.errno, str(problem))
-        if found.problems:
-            yield self._problems(pa.schema(found), found.problems)
+        problems = [*unreadable, *found.problems]
+        if problems:
+            yield self._problems(pa.schema(found), problems)
 
     def _batch(self, parts: list[pa.RecordBatch]) -> pa.RecordBatch:
         rows = pa.concat_batches(parts)
@@ -214,37 +239,67 @@ def _networks(tables: tuple[str, ...]) -> _native.Networks:
 
 
 class _Opened:
-    """A file that the reader opens when its turn comes."""
+    """A file that the reader opens when its turn comes: twice, if pieces have to be put in order."""
 
     def __init__(self, system: FileSystem, file: _storage.File) -> None:
         self._system = system
         self._path = file.path
-        self._stream: Any = None
+        # The reader alone keeps a stream, so that it is closed as soon as the reader drops it.
+        self._last: ReferenceType[_Stream] | None = None
         #: Why the storage could not be read, if that may be otherwise the next time.
         self.failed: OSError | None = None
 
-    def source(self) -> Path | Callable[[], _Opened]:
+    def source(self) -> Path | Callable[[], _Stream]:
         """What the reader takes: the path of a file on this machine, or a function that opens another one."""
         from pyarrow import fs
 
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else self._open
 
-    def _open(self) -> _Opened:
+    def close(self) -> None:
+        """Closes what the reader has open of it."""
+        stream = None if self._last is None else self._last()
+        if stream is not None:
+            stream.close()
+
+    def _open(self) -> _Stream:
         # The reader decompresses.
-        self._stream = self._noted(lambda: self._system.open_input_stream(self._path, compression=None))
-        return self
+        stream = _Stream(self.noted, self.noted(lambda: self._system.open_input_stream(self._path, compression=None)))
+        self._last = ref(stream)
+        return stream
 
-    def read(self, size: int, /) -> bytes:
-        data: bytes = self._noted(lambda: self._stream.read(size))
-        return data
-
-    def _noted(self, do: Callable[[], Any]) -> Any:
+    def noted(self, do: Callable[[], Any]) -> Any:
+        """Does it, and notes why the storage failed."""
         try:
             return do()
-        except (FileNotFoundError, PermissionError):
-            raise
         except OSError as error:
-            # Pyarrow has no PermissionError for what S3 refuses.
-            if "ACCESS_DENIED" not in str(error):
+            if not _unreadable.is_lasting(error):
                 self.failed = error
             raise
+
+
+class _Stream:
+    """The bytes of a file, for the reader's thread. Another thread may close it."""
+
+    def __init__(self, noted: Callable[[Callable[[], Any]], Any], stream: Any) -> None:
+        self._noted = noted
+        self._stream = stream
+        # A descriptor that is closed while it is read may be another file's by then.
+        self._lock = Lock()
+
+    def read(self, size: int, /) -> bytes:
+        with self._lock:
+            if self._stream is None:
+                return b""
+            data: bytes = self._noted(lambda: self._stream.read(size))
+            if not data:
+                self._close()
+            return data
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from .. import _playback
 from .._distributions import STEPS
 from .._networks import PATTERNS, cluster, most_frequent, spread
-from .._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, NUMBERS, REGIONS, key_types
+from .._rows import COUNTRY_OF_ITS_REGION, KNOWN, LOSSY, MAPPED, NUMBERS, PREFIX_BYTES, REGIONS, key_types
 from .._shares import SCALE, Sums
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class SparkRows:
         near = _playback.NEAR
         classes = [f"WHEN abs(goodput_bps - {rate}) <= {near!r}D * {rate} THEN {rate}L" for rate in _playback.CLASSES]
         segments = self.rows.selectExpr(
-            "client_address", "client_port", "sent_us", "policed", f"CASE {' '.join(classes)} END AS goodput_class_bps"
+            "client", "client_address", "client_port", "sent_us", "policed", f"CASE {' '.join(classes)} END AS goodput_class_bps"
         )
         played = log.mapInArrow(_normal, ", ".join(f"{name} {kind}" for name, kind in _PLAYBACK.items()))
         together = segments.where("goodput_class_bps IS NOT NULL").join(played, on="client_address").where(
             "sent_us BETWEEN begin_us AND end_us AND (playback_port IS NULL OR playback_port = client_port)"
         )
         return SparkRows(
-            together.groupBy("goodput_class_bps", *_PLAYBACK)
+            together.groupBy("goodput_class_bps", "client", *_PLAYBACK)
             .agg(*_named({"policed": "bool_or(policed)"}))
             .selectExpr("*", f"{SCALE}L AS weight", "rebuffering_ratio > 0 AS stalled")
         )
@@ -63,7 +63,7 @@ class SparkRows:
         self, keys: list[str], parts: dict[str, tuple[str, bool | None, str | None]], shares: dict[str, tuple[str, str]]
     ) -> Iterator[dict[str, Any]]:
         terms_of = {name: _part(*part) for name, part in parts.items()}
-        clients = self.rows.groupBy(*keys, "client_address").agg(*_named(terms_of), *_named({"sampled_segments": "count(*)"}))
+        clients = self.rows.groupBy(*keys, "client").agg(*_named(terms_of), *_named({"sampled_segments": "count(*)"}))
         columns = {"clients": "count(*)", "sampled_segments": "sum(sampled_segments)", "whole": f"sum(cast(`all` AS {_EXACT}))"}
         for name, (part_name, whole_name) in shares.items():
             part, whole = (f"cast(`{column}` AS DECIMAL(19, 0))" for column in (part_name, whole_name))
@@ -101,7 +101,7 @@ class SparkRows:
     ) -> tuple[dict[tuple[Any, str], int], list[tuple[Any, str, int, float]]]:
         values = {name: f"if({'policed' if policed else 'NOT policed'}, {column}, NULL)" for name, (policed, column) in measures.items()}
         rows = self.rows.where(f"{key} IS NOT NULL")
-        counted = _long(rows, key, values).groupBy(key, "measure").agg(*_named({"clients": "count(DISTINCT client_address)"}))
+        counted = _long(rows, key, values).groupBy(key, "measure").agg(*_named({"clients": "count(DISTINCT client)"}))
         clients = {(row[key], row["measure"]): row["clients"] for row in counted.toArrow().to_pylist()}
         found = _steps(rows, key, values, list(STEPS)).toArrow().to_pylist()
         return clients, [(row[key], row["measure"], row["step"], row["value"]) for row in found]
@@ -109,7 +109,7 @@ class SparkRows:
     def clusters(self, least: int) -> pl.DataFrame:
         import polars as pl
 
-        columns = ["client_asn", "client_address", "weight", "limit_rate_bps", "loss_rate", "limit_depth_bytes", "pattern"]
+        columns = ["client_asn", "client", "weight", "limit_rate_bps", "loss_rate", "limit_depth_bytes", "pattern"]
         known = self.rows.where("policed AND rate_known").select(columns)
         empty = cluster(_polars(known.limit(0)), least)
         kinds = {name: kind for name, kind in empty.schema.items()}
@@ -120,7 +120,7 @@ class SparkRows:
         import polars as pl
 
         rows = self.rows.where("rate_known OR NOT policed").selectExpr(
-            "client_asn", "client_address", "policed", "weight", "if(policed, limit_rate_bps, goodput_bps) AS rate"
+            "client_asn", "client", "policed", "weight", "if(policed, limit_rate_bps, goodput_bps) AS rate"
         )
         empty = pl.DataFrame(schema={"client_asn": pl.Int64, "policed": pl.Boolean, "clusters": pl.Int64})
 
@@ -130,7 +130,7 @@ class SparkRows:
             found = [] if count is None else [(asn, policed, count)]
             return pl.DataFrame(found, schema=empty.schema, orient="row")
 
-        known = rows.dropna(subset=["client_asn", "client_address", "policed", "rate"])
+        known = rows.dropna(subset=["client_asn", "client", "policed", "rate"])
         found: list[tuple[int | None, bool, int]] = _by_group(known, ["client_asn", "policed"], many, empty).rows()
         return found
 
@@ -149,6 +149,7 @@ def _needed() -> list[str]:
         "client_organisation",
         "cast(date AS STRING) AS date",
         "cast(hour AS BIGINT) AS hour",
+        f"if(startswith(client_address, X'{MAPPED.hex()}'), client_address, substring(client_address, 1, {PREFIX_BYTES})) AS client",
         "client_address",
         "cast(receiver_port AS BIGINT) AS client_port",
         "unix_micros(start_s) AS sent_us",
@@ -200,7 +201,7 @@ def _named(terms: dict[str, str]) -> list[Column]:
 def _long(rows: DataFrame, key: str, measures: dict[str, str]) -> DataFrame:
     """A row for each measure that is known."""
     values = ", ".join(f"struct('{name}' AS measure, {term} AS value)" for name, term in measures.items())
-    long = rows.selectExpr(key, "client_address", "weight", f"inline(array({values}))")
+    long = rows.selectExpr(key, "client", "weight", f"inline(array({values}))")
     return long.where("value IS NOT NULL")
 
 

@@ -31,8 +31,8 @@ def column(values: pa.Array) -> pa.Array:
     return values.cast(kind(values.type), safe=False)
 
 
-def field(of: pa.Field) -> StructField:
-    """A column of a data frame, with its meaning as comment."""
+def field(of: pa.Field, more: dict[str, str] | None = None) -> StructField:
+    """A column of a data frame, with its meaning as comment, and with more notes."""
     from pyspark.sql import types
 
     kinds = {
@@ -46,4 +46,5 @@ def field(of: pa.Field) -> StructField:
     }
     notes = of.metadata or {}
     meaning = notes.get(b"meaning", b"").decode()
-    return types.StructField(of.name, kinds[kind(of.type)], True, {"comment": meaning} if meaning else None)
+    told = ({"comment": meaning} if meaning else {}) | (more or {})
+    return types.StructField(of.name, kinds[kind(of.type)], True, told or None)
