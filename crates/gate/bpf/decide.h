@@ -3,8 +3,8 @@
 #pragma once
 #include "maps.h"
 #include "bucket.h"
+#include "fair.h"
 #include "nodes.h"
-#include "phantom.h"
 #include "place.h"
 #include "rules.h"
 
@@ -119,6 +119,26 @@ static __always_inline void account(struct limiter *s, struct queue *queue, int 
 	}
 }
 
+// The queues that a packet's class has, and of how many hosts.
+struct class {
+	u8 first, queues, hosts;
+};
+
+// The class that a plan's rules choose, or the default one.
+ASIDE struct class ruled(const struct plan *plan, const struct packet *p, struct class class)
+{
+	u32 place = place_of(plan->rules);
+	struct rules *rules = bpf_map_lookup_elem(&rule_sets, &place);
+	for (u32 i = 0; rules && i < RULES; i++) {
+		if (i >= rules->count)
+			break;
+		const struct rule *rule = &rules->rule[i];
+		if (fits(rule, p))
+			return (struct class) { rule->first, rule->queues, rule->hosts };
+	}
+	return class;
+}
+
 // The parts of a decision. Each takes the lock and is verified separately. Between two parts, decisions
 // about other packets may be made, as if these had come earlier.
 
@@ -147,35 +167,25 @@ PART int offer(struct packet *p)
 		count(NO_PLAN, p->packets, p->bytes);
 		return PASS;
 	}
-	u32 ahead = p->ahead;
+	u32 ahead = p->known & CLASSED ? p->ahead : 0;
 	p->plan = number;
 	p->cursor = p->looked = 0;
 	p->crowded = plan->control == BUCKET && plan->all <= FEW;
 	p->excess = plan->mark < COUNTED ? MARKED + plan->mark : plan->mark == COUNTED ? PASS : EXCESS;
-	u32 first = plan->first, queues = plan->queues, hosts = plan->hosts;
-	if (plan->rules) {
-		u32 place = place_of(plan->rules);
-		struct rules *rules = bpf_map_lookup_elem(&rule_sets, &place);
-		for (u32 i = 0; rules && i < RULES; i++) {
-			if (i >= rules->count)
-				break;
-			if (!fits(&rules->rule[i], p))
-				continue;
-			first = rules->rule[i].first;
-			queues = rules->rule[i].queues;
-			hosts = rules->rule[i].hosts;
-			break;
-		}
-	}
-	u32 queue;
+	struct class class = { plan->first, plan->queues, plan->hosts };
+	if (plan->rules)
+		class = ruled(plan, p, class);
+	u32 first = class.first, queues = class.queues;
+	p->hosts = class.hosts;
 	// After the flow was placed, another plan may have come.
-	int placed = p->known & PLACED && first == p->first && queues == p->queues;
-	if (!placed)
-		set_class(p, queues > 1 ? flow_of(p, set->hash) : 0, first, queues);
+	int same = first == p->first && queues == p->queues, placed = same && p->known & PLACED;
+	if (!same || !(p->known & (PLACED | CLASSED)))
+		set_class(p, queues > 1 ? flow_now(p, set->hash) : 0, first, queues);
+	p->known &= ~CLASSED;
 	u32 scheme = plan->scheme;
 #ifndef __bpf__
 	if (scheme == BESIDE) {
-		flow_of(p, set->hash);
+		flow_now(p, set->hash);
 		p->node = 0;
 		return HELD;
 	}
@@ -183,32 +193,34 @@ PART int offer(struct packet *p)
 	u64 now = packet_time();
 	find_share(p, plan, now);
 	// The owners of queues are read without the lock: at worst the queue has another owner since.
-	if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
-		u32 found = owned_since(s, p, ahead);
+	if (still_owned(s, p, ahead)) {
+		p->queue = ahead - 1;
+	} else if (plan->control == BUCKET && queues > 1 && !placed && !newer) {
+		u32 found = owned(s, p);
 		p->now = now;
 		if (found == NONE) {
-			p->hosts = hosts;
-			p->host = hosts > 1 ? host_hash(p, set->hash) : 0;
+			p->host = p->hosts > 1 ? host_hash(p, set->hash) : 0;
 			return PLACE;
 		}
 		p->queue = found;
 	}
-	queue = FRESH(p->queue);
+	u32 queue = FRESH(p->queue);
 	BELOW(queue, QUEUES);
 	int verdict = PASS;
 	bpf_spin_lock(&s->lock);
-	u64 due = s->due, base = s->base;
 	newer = is_newer(s, p);
 	if (number != (newer ? p->seat.plan : s->plan))
 		verdict = OFFER;
 	else if (newer)
 		verdict = CHANGE;
+#ifndef __bpf__
+	else if (scheme == PHANTOM && is_plain(plan, p))
+		verdict = phantom_plain(s, plan, p, &now, queue);
+#endif
 	else if (scheme == PHANTOM)
-		verdict = phantom_offer(s, plan, &p->share, &now, queue, p->bytes, p->ecn);
+		verdict = phantom_offer(s, plan, &p->share, p, &now, queue);
 	else if (scheme == POLICER)
 		verdict = bucket_offer(s, plan, rate_of(&p->share, plan->rate), now, p->bytes);
-	if (p->node && s->due != due)
-		p->used = used_since(s, plan, due, base, now);
 	account(s, s->queues + queue, verdict, p);
 	bpf_spin_unlock(&s->lock);
 	p->now = now;
@@ -216,7 +228,7 @@ PART int offer(struct packet *p)
 }
 
 // Puts a limiter under the plan of the packet's seat.
-PART int change(struct packet *p)
+RARE int change(struct packet *p)
 {
 	if (!p)
 		return PASS;
@@ -270,10 +282,7 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 				verdict = OFFER;
 			}
 		} else if (step == PERIODS) {
-			u64 due = s->due, base = s->base;
-			verdict = phantom_periods(s, plan, &p->share, shape, now, &p->cursor, &p->looked);
-			if (p->node && s->due != due)
-				p->used = used_since(s, plan, due, base, now);
+			verdict = phantom_periods(s, plan, &p->share, shape, p, now);
 		} else
 			verdict = phantom_settled(s, plan, &p->share, shape, now, queue, p->bytes, p->ecn, &p->cursor);
 	}
@@ -283,22 +292,22 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 	return verdict;
 }
 
-PART int placement(struct packet *p)
+RARE int placement(struct packet *p)
 {
 	return settled(p, PLACE);
 }
 
-PART int periods(struct packet *p)
+RARE int periods(struct packet *p)
 {
 	return settled(p, PERIODS);
 }
 
-PART int decision(struct packet *p)
+RARE int decision(struct packet *p)
 {
 	return settled(p, DECIDE);
 }
 
-PART int take(struct packet *p, int step)
+RARE int take(struct packet *p, int step)
 {
 	if (step == OFFER)
 		return offer(p);

@@ -169,10 +169,10 @@ static __always_inline int seated(struct packet *p)
 		count(SPOOFED_DROPPED, p->packets, p->bytes);
 		return EXCESS;
 	}
-	int step = OFFER;
 	p->counted = p->used = 0;
+	int step = offer(p);
 	// More steps than queues can run empty. A packet that meets another one at each step passes.
-	for (u32 i = 0; i < STEPS && step >= OFFER; i++)
+	for (u32 i = 1; i < STEPS && step >= OFFER; i++)
 		step = take(p, step);
 	if (step >= OFFER) {
 		count(RACED, p->packets, p->bytes);

@@ -27,7 +27,7 @@ static __always_inline u64 rate_of(const u32 *granted, u64 rate)
 
 // The bytes of a time whose bits do not fit into 64 bits. The result is 2^62 if it exceeds any queue or
 // bucket; the remainder does not matter then.
-static __always_inline u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
+ASIDE u64 bytes_of_long(u64 rate, u64 elapsed, u64 *remainder)
 {
 	// The time is split into 4096 s, seconds, chunks of 8 ms and the rest, so that no product overflows
 	// at up to 2^39 bit/s.

@@ -17,7 +17,7 @@ enum {
 };
 
 // Compares what passed below a node with its capacity, and moves the share. Of all packets that find it due, one does.
-PART int look(u32 number, u64 now)
+RARE int look(u32 number, u64 now)
 {
 	struct node *node = bpf_map_lookup_elem(&nodes, &number);
 	if (!node)
@@ -61,7 +61,7 @@ PART int look(u32 number, u64 now)
 }
 
 // The share of their rate that limiters below a node may use now: the least of the nodes above.
-static __always_inline u32 share_below(u32 number, u64 now)
+ASIDE u32 share_below(u32 number, u64 now)
 {
 	u32 share = WHOLE;
 	for (u32 level = 0; level < LEVELS; level++) {
@@ -88,7 +88,7 @@ static __always_inline void find_share(struct packet *p, const struct plan *plan
 }
 
 // Counts at the nodes above a limiter what it let pass.
-static __always_inline void count_below(u32 number, u64 bytes)
+ASIDE void count_below(u32 number, u64 bytes)
 {
 	for (u32 level = 0; level < LEVELS; level++) {
 		struct node *node = number ? bpf_map_lookup_elem(&nodes, &number) : 0;
@@ -99,21 +99,20 @@ static __always_inline void count_below(u32 number, u64 bytes)
 	}
 }
 
-// The part of the whole rate that was used from the look before one to it, or more, where `due` and `base` were left by the
-// former: 0 if there was no such look.
-static __always_inline u32 used_since(const struct limiter *s, const struct plan *plan, u64 due, u64 base, u64 now)
+// The part of the whole rate that was used since the latest look, or more: 0 if there was none.
+static __always_inline u32 used_since(const struct limiter *s, const struct plan *plan, u64 now)
 {
 	// What passes thanks to saved bytes is not in the books.
-	if (plan->control != BUCKET || plan->boost || !due)
+	if (plan->control != BUCKET || plan->boost || !s->due)
 		return 0;
-	u64 most = plan->upper * least(now + plan->period - due, SECOND) / (2 * plan->period);
-	u64 passed = least(s->passed_bytes - base, 1ULL << MOST_LOAD_BITS) << SHARE_BITS;
+	u64 most = plan->upper * least(now + plan->period - s->due, SECOND) / (2 * plan->period);
+	u64 passed = least(s->passed_bytes - s->base, 1ULL << MOST_LOAD_BITS) << SHARE_BITS;
 	return least(passed / (most | !most), WHOLE);
 }
 
 // Tells the nodes above a limiter which part of its rate it used. If two do so at the same moment, the larger part may be
 // lost until the next look of that limiter.
-static __always_inline void tell_below(u32 number, u32 used)
+ASIDE void tell_below(u32 number, u32 used)
 {
 	for (u32 level = 0; level < LEVELS; level++) {
 		struct node *node = number ? bpf_map_lookup_elem(&nodes, &number) : 0;

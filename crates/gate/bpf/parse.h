@@ -129,7 +129,7 @@ static __always_inline void parse_ipv4(struct packet *p, const struct bytes *fro
 		return;
 	}
 	p->family = 4;
-	p->source[2] = p->destination[2] = 0xffff0000;
+	p->source[2] = p->destination[2] = MAPPED;
 	p->source[3] = word32(ip + 12);
 	p->destination[3] = word32(ip + 16);
 	p->protocol = ip[9];

@@ -5,6 +5,7 @@
 #pragma once
 #include "marks.h"
 #include "meter.h"
+#include "nodes.h"
 #include "numbers.h"
 #include "surplus.h"
 
@@ -103,61 +104,6 @@ static __always_inline int settle(struct limiter *s, const struct shape *t, u32 
 	return 1;
 }
 
-// The same if all queues are children of one fair node: there are no nodes above and no weights. A queue
-// that is empty and not active may keep an old length.
-static __always_inline int settle_fair(struct limiter *s)
-{
-	struct share *root = s->shares;
-	for (u32 round = 0; round < ROUNDS; round++) {
-		u64 credit = root->credit, clock = root->clock;
-		u32 weight = root->weight;
-		if (!weight)
-			return 1;
-		if (!root->length) {
-			root->credit = 0;
-			root->weight = root->active = 0;
-			return 1;
-		}
-		u64 step = credit >> 32 ? credit / weight : (u32)credit / weight;
-		u64 until = root->empties - clock;
-		if (step < until) {
-			root->clock = clock + step;
-			root->credit = credit - step * weight;
-			return 1;
-		}
-		clock += until;
-		credit -= until * weight;
-		u32 active = root->active >> SHARES, left = 0, number = 0;
-		u64 empties = 1ULL << 62;
-		weight = 0;
-		for (u32 i = 0; i < QUEUES; i++) {
-			u32 rest = active >> (number & 31);
-			if (!rest)
-				break;
-			number += lowest(rest);
-			BELOW(number, QUEUES);
-			struct queue *queue = s->queues + number;
-			u64 share = clock - queue->seen, length = queue->length, drained = least(share, length);
-			credit += share - drained;
-			length -= drained;
-			queue->length = length;
-			queue->seen = clock;
-			queue->served += drained;
-			u64 stays = any(length);
-			left |= (u32)stays << (SHARES + number);
-			weight += stays;
-			empties = least(empties, length | (1 - stays) << 62);
-			number++;
-		}
-		root->clock = clock;
-		root->credit = credit;
-		root->empties = clock + empties;
-		root->weight = weight;
-		root->active = left;
-	}
-	return 0;
-}
-
 // Brings a queue up to the clock above it, once that is settled.
 static __always_inline void settle_queue(struct limiter *s, const struct shape *t, u32 part)
 {
@@ -211,10 +157,10 @@ static __always_inline u64 burst_of(const struct queue *queue)
 	return burst & ((burst >> 63) - 1);
 }
 
-// Puts accepted bytes into a queue's burst bucket: three quarters if it is filled.
-static __always_inline void pour(struct queue *queue, u64 bytes, u64 filled)
+// Puts accepted bytes into a queue's burst bucket, which has `burst` bytes: three quarters if it is filled.
+static __always_inline void pour(struct queue *queue, u64 burst, u64 bytes, u64 filled)
 {
-	queue->mark = queue->served + burst_of(queue) + bytes - (bytes >> 2 & -filled);
+	queue->mark = queue->served + burst + bytes - (bytes >> 2 & -filled);
 	queue->accepted += bytes;
 }
 
@@ -360,8 +306,10 @@ static __always_inline u64 silent_since(const struct limiter *s, const struct pl
 	return plan->boost && plan->control == BUCKET && due && since > due ? since : ENDLESS;
 }
 
-static __always_inline void look_later(struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
+ASIDE void look_later(struct limiter *s, const struct plan *plan, const u32 *granted, struct packet *p, u64 now)
 {
+	if (p->node)
+		p->used = used_since(s, plan, now);
 	u64 next = now + plan->period, left = s->due ? surplus(s, plan, granted, now) : 0;
 	s->base = s->passed_bytes - least(left, granted_of(granted, plan->upper));
 	s->due = next < now ? ENDLESS : next;
@@ -369,10 +317,10 @@ static __always_inline void look_later(struct limiter *s, const struct plan *pla
 
 // Ends all periods that are over, also of queues without further packets, a few at a time.
 static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const u32 *granted,
-					   const struct shape *t, u64 now, u32 *cursor, u32 *looked)
+					   const struct shape *t, struct packet *p, u64 now)
 {
-	u32 number = *looked;
-	if (!number && !settle(s, t, ~0U, cursor))
+	u32 number = p->looked;
+	if (!number && !settle(s, t, ~0U, &p->cursor))
 		return PERIODS;
 	u32 active = active_queues(s, t);
 	for (u32 i = 0; i < 6; i++) {
@@ -392,11 +340,11 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		}
 		number++;
 	}
-	*looked = number;
+	p->looked = number;
 	if (number < QUEUES)
 		return PERIODS;
 	s->filled &= active;
-	look_later(s, plan, granted, now);
+	look_later(s, plan, granted, p, now);
 	// After a silence, time is still to be credited.
 	return s->at < now ? OFFER : DECIDE;
 }
@@ -450,7 +398,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 			queue->mark = queue->served;
 			queue->accepted = 0;
 		}
-		pour(queue, bytes, filled);
+		pour(queue, burst_of(queue), bytes, filled);
 	}
 	add(s, t, part, bytes);
 	if (told)
@@ -473,7 +421,7 @@ static __always_inline int phantom_settled(struct limiter *s, const struct plan 
 
 // Serves the queues with what the subscriber saved, and saves what it leaves unused. Nodes that are full give no boost.
 // Returns the bytes that the queues get.
-static __always_inline u64 boosted(struct limiter *s, const u32 *granted, u64 boost, u64 unused, u64 drained, u64 length)
+ASIDE u64 boosted(struct limiter *s, const u32 *granted, u64 boost, u64 unused, u64 drained, u64 length)
 {
 	u64 is_whole = FRESH(*granted) >> SHARE_BITS, served = least(s->saved & -is_whole, length - drained);
 	s->saved = least(s->saved - served + unused, boost);
@@ -494,104 +442,4 @@ static __always_inline u64 phantom_advance(struct limiter *s, const u32 *granted
 	if (!root->length)
 		s->remainder = 0;
 	return s->at;
-}
-
-// Decides about a packet to a queue of a fair node. It does what phantom_settled would do, without nodes above
-// and without weights.
-static __always_inline int phantom_fair(struct limiter *s, const struct plan *plan, const u32 *granted,
-					u32 number, u64 bytes, u32 ecn)
-{
-	struct share *root = s->shares;
-	struct queue *queue = s->queues + number;
-	if (!settle_fair(s))
-		return DECIDE;
-	u64 clock = root->clock, length = 0;
-	u32 weight = root->weight, bit = 1U << ((SHARES + number) & 31);
-	if (root->active & bit) {
-		u64 share = clock - queue->seen;
-		length = queue->length;
-		share = share < length ? share : length;
-		length -= share;
-		queue->seen = clock;
-		queue->length = length;
-		queue->served += share;
-		if (!length)
-			return DECIDE;
-	}
-	u64 filled = is_filled(s, number) & any(length);
-	u64 magic = queue->magic < length ? queue->magic : length;
-	int told = 0;
-	if (plan->control && length) {
-		u64 burst = burst_of(queue), most = granted_of(granted, plan->upper) >> (filled ? 0 : LEAST_SHIFT), room = 0;
-		u32 parts = weight ?: 1;
-		int exceeds = burst > PACKET >> (1 - filled) && burst * weight > most
-			&& burst > (filled ? most : allowance(s, plan, granted, s->at)) / parts;
-		if (!filled && !exceeds && granted_of(granted, plan->room) && ecn && lasts(queue, granted_of(granted, plan->upper) / LASTS / parts)) {
-			told = 1;
-			room = burst_room(queue, allowance(s, plan, granted, s->at) / parts);
-		}
-		if (!filled && (exceeds || told)) {
-			u64 free = plan->size - length, added = free - least(free, room);
-			magic += added;
-			length += added;
-			queue->magic = magic;
-			queue->accepted = granted_of(granted, plan->lower) / parts * 2;
-			queue->length = length;
-			root->length += added;
-			s->filled |= 1ULL << number;
-			filled = 1;
-		}
-		if (exceeds)
-			return EXCESS;
-	}
-	u64 full = length + bytes;
-	if (full > plan->size)
-		return EXCESS;
-	if (!length) {
-		queue->seen = clock;
-		if (!weight || full < root->empties - clock)
-			root->empties = clock + full;
-		root->weight = weight + 1;
-		root->active |= bit;
-		queue->mark = queue->served;
-		queue->accepted = 0;
-		s->filled &= ~(1ULL << number);
-	}
-	pour(queue, bytes, filled);
-	queue->magic = magic;
-	queue->length = full;
-	root->length += bytes;
-	if (told)
-		return CE;
-	if (granted_of(granted, plan->room) && ecn) {
-		u32 parts = root->weight ?: 1;
-		s64 more = filled && plan->control ? exceeded(plan, queue, s->due - s->at, granted_of(granted, plan->upper) / parts) : 0;
-		return mark_below(plan, plan->size - full, granted_of(granted, plan->room) / parts, more, ecn);
-	}
-	return PASS;
-}
-
-// Decides about a packet if no settling is needed, or returns the next step.
-static __always_inline int phantom_offer(struct limiter *s, const struct plan *plan, const u32 *granted, u64 *now,
-					 u32 number, u64 bytes, u32 ecn)
-{
-	u64 since = silent_since(s, plan), until = *now, at;
-	int silent = until > since;
-	at = phantom_advance(s, granted, rate_of(granted, plan->rate), plan->direct, plan->boost, silent ? since : until);
-	if (silent) {
-		if (s->filled)
-			return PERIODS;
-		look_later(s, plan, granted, until);
-		return OFFER;
-	}
-	*now = at;
-	BELOW(number, QUEUES);
-	if (at >= s->due) {
-		if (s->filled)
-			return PERIODS;
-		look_later(s, plan, granted, at);
-	}
-	if (!plan->fair || plan->control == PAPER)
-		return DECIDE;
-	return phantom_fair(s, plan, granted, number, bytes, ecn);
 }

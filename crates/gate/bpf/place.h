@@ -35,15 +35,16 @@ static __always_inline u32 owned(const struct limiter *s, const struct packet *p
 	return found >> home & 1 ? home : other;
 }
 
-// The same where it was looked up ahead, see struct packet. Meanwhile another flow may have got the queue.
-static __always_inline u32 owned_since(const struct limiter *s, const struct packet *p, u32 ahead)
+// Whether the flow still has the queue that was looked up ahead, see struct packet. Meanwhile another one may have got it.
+static __always_inline int still_owned(const struct limiter *s, const struct packet *p, u32 ahead)
 {
-#ifndef __bpf__
+#ifdef __bpf__
+	return 0;
+#else
+	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "owners are read one by one");
 	u32 queue = ahead - 1;
-	if (queue - p->first < p->queues && (u16)(s->owners[queue >> 2] >> (queue & 3) * 16) == (u16)p->flow)
-		return queue;
+	return queue - p->first < p->queues && ((const u16 *)s->owners)[queue] == (u16)p->flow;
 #endif
-	return owned(s, p);
 }
 
 // Another hash for each while, as a fraction of a number.

@@ -34,7 +34,7 @@ static __always_inline u32 finish(u64 sum)
 	return sum ^ sum >> 33;
 }
 
-static __always_inline u32 host_hash(const struct packet *p, const u64 *key)
+ASIDE u32 host_hash(const struct packet *p, const u64 *key)
 {
 	const u32 *address = p->direction ? p->source : p->destination;
 	return finish(key[0] + key[1] * address[0] + key[2] * address[1] + key[3] * address[2] + key[4] * address[3]);
@@ -44,7 +44,7 @@ static __always_inline u32 flow_hash(const struct packet *p, const u64 *key)
 {
 	u64 sum = key[0] + key[4] * p->source[3] + key[8] * p->destination[3] + key[9] * p->ports + key[10] * p->protocol;
 	if (p->family == 4)	// both addresses begin with the same words
-		sum += (key[3] + key[7]) * p->source[2];
+		sum += (key[3] + key[7]) * MAPPED;
 	else
 		sum += key[1] * p->source[0] + key[2] * p->source[1] + key[3] * p->source[2] + key[5] * p->destination[0]
 			+ key[6] * p->destination[1] + key[7] * p->destination[2];
@@ -60,6 +60,9 @@ static __always_inline u32 flow_of(struct packet *p, const u64 *key)
 	}
 	return p->flow;
 }
+
+// The same for packets whose flow was not looked up ahead.
+ASIDE u32 flow_now(struct packet *p, const u64 *key) { return flow_of(p, key); }
 
 // Notes the class of a packet, and the queue of it that the flow's hash gives.
 static __always_inline void set_class(struct packet *p, u32 flow, u32 first, u32 queues)

@@ -17,7 +17,7 @@ static __always_inline u64 surplus(const struct limiter *s, const struct plan *p
 }
 
 // What the burst bucket of a queue that is not filled may hold, were it alone.
-static __always_inline u64 allowance(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
+ASIDE u64 allowance(const struct limiter *s, const struct plan *plan, const u32 *granted, u64 now)
 {
 	u64 upper = granted_of(granted, plan->upper), left = 2 * (upper - least(surplus(s, plan, granted, now), upper)), few = upper >> LEAST_SHIFT;
 	return left > few ? left : few;

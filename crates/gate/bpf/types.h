@@ -19,11 +19,21 @@ typedef unsigned long long u64;
 // A part that the verifier checks separately. Elsewhere the compiler may put it where it is called.
 #ifdef __bpf__
 #define PART __attribute__((noinline))
+#define RARE PART
 #else
 #define PART static inline
+#define RARE static __attribute__((noinline, cold))
+#endif
+
+// What few packets need. Elsewhere it is called, so that what all packets need keeps the registers.
+#ifdef __bpf__
+#define ASIDE static __always_inline
+#else
+#define ASIDE RARE
 #endif
 
 #define ENDLESS (~0ULL)
+#define MAPPED 0xffff0000U	// what precedes an IPv4 address in IPv6, RFC 4291 §2.5.5.2
 
 // Sizes of the shared structures. An enumeration, so that user space finds them as well.
 enum sizes {
@@ -331,8 +341,8 @@ struct tally {
 	u64 packets, bytes;
 };
 
-// What is known of a packet's flow, as bits: its hash, and its queue.
-enum flow_known { HASHED = 1, PLACED = 2 };
+// What is known of a packet's flow, as bits: its hash, its queue, and before the first step its class, if that was looked up ahead.
+enum flow_known { HASHED = 1, PLACED = 2, CLASSED = 4 };
 
 // The properties of a packet that the programs know.
 struct packet {

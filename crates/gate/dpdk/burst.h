@@ -34,12 +34,17 @@ static __always_inline struct limiter *prefetch_limiter(const struct packet *p)
 static __always_inline void prefetch_queue(const struct limiter *s, struct packet *p, const struct settings *set)
 {
 	const struct plan *plan = memory.plans + (p->seat.plan & (PLANS - 1));
-	u32 queue = plan->first;
-	if (plan->queues > 1 && !plan->rules) {
-		set_class(p, flow_of(p, set->hash), plan->first, plan->queues);
-		u32 found = owned(s, p);
-		queue = found == NONE ? p->queue : found;
-		p->ahead = found + 1;
+	u32 first = plan->first, queues = plan->queues, queue = first;
+	if (queues > 1 && !plan->rules) {
+		p->flow = flow_hash(p, set->hash);
+		p->known |= HASHED | CLASSED;
+		set_class(p, p->flow, first, queues);
+		queue = p->queue;
+		if (plan->control == BUCKET) {
+			u32 found = owned(s, p);
+			queue = found == NONE ? queue : found;
+			p->ahead = found + 1;
+		}
 	}
 	rte_prefetch0(s->queues + (queue < QUEUES ? queue : 0));
 }
