@@ -72,8 +72,17 @@ pub struct Report {
     pub detached: Vec<Attachment>,
     /// Interfaces that the gate should be attached to and is not: they do not exist or refuse.
     pub missing: Vec<String>,
-    /// Whether settings for all packets changed, such as `accounting` or `unknown`.
-    pub settings: bool,
+    /// The keys and tables of settings for all packets that changed, such as `accounting` or `unknown`.
+    pub settings: Vec<String>,
+    /// The keys and tables that changed, but that only the start of the daemon reads, such as `[radius]`.
+    #[serde(default)]
+    pub restart: Vec<String>,
+    /// Programs of another version of tidegate that those of this one replaced.
+    #[serde(default)]
+    pub replaced: Vec<String>,
+    /// Programs of another version that stay in force, each with the reason.
+    #[serde(default)]
+    pub kept: Vec<String>,
     /// Whether nodes of the network changed.
     #[serde(default)]
     pub nodes: bool,
@@ -127,10 +136,10 @@ pub(crate) fn next_by(
     new.watch = config.watch;
     new.events.clone_from(&config.events);
     new.attachments.clone_from(&config.attachments);
-    new.templates.clone_from(&config.plans);
+    new.templates = config.plans.clone().into();
     new.nodes = old.nodes.next(&config.nodes);
     report.nodes = old.nodes != new.nodes;
-    report.settings = old.settings() != new.settings();
+    report.settings = settings_that_differ(old, &new);
 
     let mut known = Known::new();
     let mut former = std::mem::take(&mut new.members);
@@ -166,6 +175,22 @@ pub(crate) fn next_by(
     new.free.extend(freed);
     new.plans.settle();
     Ok((new, report))
+}
+
+/// The keys and tables of settings for all packets that differ.
+fn settings_that_differ(old: &GateState, new: &GateState) -> Vec<String> {
+    let parts = [
+        ("accounting", old.accounting != new.accounting),
+        ("unknown", old.unknown != new.unknown),
+        ("other-frames", old.other_frames != new.other_frames),
+        ("link-frames", old.link_frames != new.link_frames),
+        ("sources", old.sources != new.sources),
+        ("other-gates", old.beside != new.beside),
+        ("shadow", old.shadow != new.shadow),
+        ("[watch]", old.watch != new.watch),
+    ];
+    let differ = parts.into_iter().filter(|(_, differs)| *differs);
+    differ.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Numbers of limits by their address in memory. Many subscribers share limits, and comparing their content

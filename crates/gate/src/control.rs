@@ -173,11 +173,12 @@ pub trait Control: Send {
     /// If the file has errors, or the data path refuses.
     fn reload(&mut self, file: Option<&Path>, lenient: bool) -> Result<Report, ControlError>;
 
-    /// What the other gate of a pair asks for. A gate that is only watched has nothing to say.
+    /// What the other gate of a pair asks for. A gate that is only watched has nothing to say. If it `changes` subscribers, they
+    /// are read again.
     ///
     /// # Errors
     /// If this process may not change the gate.
-    fn pair(&mut self) -> Result<&mut dyn PairControl, ControlError> {
+    fn pair(&mut self, _changes: bool) -> Result<&mut dyn PairControl, ControlError> {
         Err(ControlError::Other(
             "this gate cannot be one of a pair".into(),
         ))

@@ -19,7 +19,7 @@ use crate::maps::nodes;
 use crate::maps::policy::Registry;
 use crate::maps::watched;
 use crate::maps::{Maps, MapsError};
-use crate::path::{DataPath, Others, PathError};
+use crate::path::{DataPath, Others, PathError, Remembered};
 use crate::table::{
     Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
@@ -295,6 +295,11 @@ impl DataPath for Dpdk {
         Ok(seated.map_err(DpdkError::from)?)
     }
 
+    fn fits(&self, more: &[Match]) -> Result<(), PathError> {
+        let room = self.directory.fits(&DpdkMaps, more);
+        Ok(room.map_err(DpdkError::from)?)
+    }
+
     fn unseat(&mut self, matches: &[Match]) -> Result<(), PathError> {
         let gone = self.directory.unseat(&DpdkMaps, matches);
         Ok(gone.map_err(DpdkError::from)?)
@@ -332,17 +337,12 @@ impl DataPath for Dpdk {
         Ok(all.collect())
     }
 
-    fn export(
-        &self,
-        limiters: Range<u32>,
-        since: Nanos,
-    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+    fn export(&self, limiters: Range<u32>, since: Nanos) -> Result<Vec<Remembered>, PathError> {
         let reserved = (self.pages * PAGE) as u32;
         let found = sys::active(limiters.start..limiters.end.min(reserved), since)?;
-        let all = found.into_iter();
+        let all = found.iter();
         Ok(all
-            .filter(|(_, state)| layout::plan_of(state).is_some())
-            .map(|(number, state)| (number, layout::latest(&state), state))
+            .filter_map(|(number, state)| layout::remembered(*number, state))
             .collect())
     }
 

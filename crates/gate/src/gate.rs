@@ -42,7 +42,7 @@ use crate::change;
 use crate::config::Config;
 use crate::live::MatchChange;
 use crate::look::Look;
-use crate::path::DataPath;
+use crate::path::{DataPath, Renewal};
 use crate::reading::{Overview, Subscriber};
 use crate::state::{GateState, Member};
 use error::path_error;
@@ -80,6 +80,8 @@ pub struct Gate<D: DataPath> {
     taken: HashMap<u32, Nanos>,
     /// The time and the volumes as of the last look; none before the first one.
     look: Option<Look>,
+    /// What came of the programs of another version when this process took the gate over, until it is reported.
+    renewal: Renewal,
     /// What was last told of subscribers whose plan another change has turned since.
     untold: BTreeMap<String, Option<Turn>>,
 }
@@ -120,6 +122,8 @@ impl<D: DataPath> Gate<D> {
         report.detached = gone.cloned().collect();
         self.note_turns(&next);
         self.transact(next)?;
+        let renewal = std::mem::take(&mut self.renewal);
+        (report.replaced, report.kept) = (renewal.replaced, renewal.kept);
         let missing = self.heal().into_iter();
         report.missing = missing.map(|place| place.interface).collect();
         report.attached = self.path.attachments();

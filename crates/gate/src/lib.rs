@@ -36,6 +36,7 @@ mod room;
 pub mod state;
 mod subscriber;
 pub mod table;
+mod templates;
 #[cfg(test)]
 mod testing;
 pub mod usage;
@@ -50,3 +51,4 @@ pub use memory::Memory;
 pub use path::DataPath;
 pub use subscriber::Declaration;
 pub use table::{Counters, Direction, PerDirection};
+pub use templates::Templates;

@@ -26,13 +26,12 @@ impl Look {
         declared: &Declaration,
         setting: Option<&Setting>,
     ) -> Option<Turn> {
-        let none = Setting::default();
-        let plan = state.plan_of(declared, setting.unwrap_or(&none)).ok()??;
-        if plan.terms.is_empty() {
+        let terms = state.terms_of(declared, setting)?;
+        if terms.is_empty() {
             return None;
         }
         let volume = self.usage.lock().of(name);
         let bytes = volume.map_or_else(Default::default, |volume| volume.bytes);
-        plan.terms.turn(&self.at, bytes)
+        terms.turn(&self.at, bytes)
     }
 }

@@ -10,7 +10,8 @@ use tidegate_limiter::{Nanos, NetworkNode};
 
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
-use crate::path::{DataPath, Others, PathError};
+use crate::path::{DataPath, Others, PathError, Remembered};
+use crate::room::Room;
 use crate::table::{
     Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan,
     QueueState, Seat, Settings,
@@ -39,8 +40,9 @@ pub struct Contents {
     pub lines: Option<Lines>,
     /// Watched flows, by the numbers of subscribers.
     pub flows: HashMap<u32, Vec<Flow>>,
-    /// What limiters know, for the other gate of a pair: the times of their latest packets, and memory without a meaning.
-    pub memory: BTreeMap<u32, (Nanos, Vec<u8>)>,
+    /// What limiters know, for the other gate of a pair: the versions of their plans, the times of their latest packets, and
+    /// memory without a meaning.
+    pub memory: BTreeMap<u32, (u32, Nanos, Vec<u8>)>,
     /// The present time of its clock.
     pub now: Nanos,
     /// A short name of each change that was made.
@@ -198,6 +200,20 @@ impl DataPath for Memory {
         Ok(node.map_or_else(NodeState::default, |(_, state)| *state))
     }
 
+    fn fits(&self, more: &[Match]) -> Result<(), PathError> {
+        let memory = locked(&self.shared);
+        let there: HashSet<&Match> = memory.directory.keys().map(|(_, what)| what).collect();
+        let mut room = Room::default();
+        match there
+            .into_iter()
+            .chain(more)
+            .all(|what| room.add(what).is_none())
+        {
+            true => Ok(()),
+            false => Err(PathError::from("there is no room for them".to_owned())),
+        }
+    }
+
     fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {
         // As in the kernel, half of a batch may be done.
         for (what, both) in seats {
@@ -261,30 +277,32 @@ impl DataPath for Memory {
             .collect())
     }
 
-    fn export(
-        &self,
-        limiters: Range<u32>,
-        since: Nanos,
-    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+    fn export(&self, limiters: Range<u32>, since: Nanos) -> Result<Vec<Remembered>, PathError> {
         let memory = locked(&self.shared);
         let all = memory.memory.range(limiters);
-        let late = all.filter(|(_, (at, _))| *at >= since);
-        let late = late.map(|(&number, (at, state))| (number, *at, state.clone()));
+        let late = all.filter(|(_, (_, at, _))| *at >= since);
+        let late = late.map(|(&limiter, (version, at, state))| Remembered {
+            limiter,
+            version: *version,
+            at: *at,
+            state: state.clone(),
+        });
         Ok(late.collect())
     }
 
     fn import(
         &mut self,
         limiter: u32,
-        _plan: (u32, u32),
+        (_, version): (u32, u32),
         state: &[u8],
         at: Nanos,
     ) -> Result<bool, PathError> {
         let mut memory = locked(&self.shared);
         let own = memory.memory.get(&limiter);
-        let is_later = own.is_none_or(|(own, _)| *own < at);
+        let is_later = own.is_none_or(|(_, own, _)| *own < at);
         if is_later {
-            memory.memory.insert(limiter, (at, state.to_vec()));
+            let new = (version, at, state.to_vec());
+            memory.memory.insert(limiter, new);
         }
         Ok(is_later)
     }

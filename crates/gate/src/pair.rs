@@ -27,6 +27,14 @@ pub struct SharedChange {
     pub matches: Option<Vec<String>>,
 }
 
+impl SharedChange {
+    /// Whether a change of another subscriber, with this name and stamp, is later. Both gates may have changed something in the
+    /// same millisecond: names decide then, so that both agree.
+    pub(crate) fn is_before(&self, name: &str, stamp: u64) -> bool {
+        (self.stamp, self.name.as_str()) < (stamp, name)
+    }
+}
+
 /// What a gate counted of a subscriber in a month.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedVolume {

@@ -37,6 +37,28 @@ impl From<String> for PathError {
     }
 }
 
+/// What came of the programs of another version of tidegate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewal {
+    /// The names of those that were replaced.
+    pub replaced: Vec<String>,
+    /// The names of those that stay in force, each with the reason.
+    pub kept: Vec<String>,
+}
+
+/// What a limiter knows, for the other gate of a pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// The limiter's number.
+    pub limiter: u32,
+    /// The version of the plan that it follows. The first packet after a change of its plan lets it follow the new one.
+    pub version: u32,
+    /// The time of its latest packet, by the clock of the data path.
+    pub at: Nanos,
+    /// Its memory.
+    pub state: Vec<u8>,
+}
+
 /// Plans, seats and limiters that packets pass. Mostly they outlive the process.
 ///
 /// Every change can be made twice with the same result: after a crash the gate repeats changes that it
@@ -65,6 +87,15 @@ pub trait DataPath: Sized {
     /// The network namespace whose interfaces this process would attach to, if there can be several.
     fn network() -> Option<u64> {
         None
+    }
+    /// Replaces programs that another version of tidegate has left in force by those of this version. Packets are limited all
+    /// the time.
+    fn renew(&mut self) -> Renewal {
+        Renewal::default()
+    }
+    /// The names of such programs that are in force now.
+    fn outdated(&self) -> Vec<&'static str> {
+        Vec::new()
     }
     /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;
@@ -111,6 +142,13 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If it cannot be read.
     fn node(&self, number: u32) -> Result<NodeState, PathError>;
+    /// Checks that there is room for matches that nobody has, beside all that are assigned.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn fits(&self, _more: &[Match]) -> Result<(), PathError> {
+        Ok(())
+    }
     /// Assigns packets to limiters, in place of earlier assignments.
     ///
     /// # Errors
@@ -136,16 +174,11 @@ pub trait DataPath: Sized {
     /// # Errors
     /// If there is no such limiter.
     fn read(&self, limiter: u32) -> Result<LimiterState, PathError>;
-    /// The limiters that had packets since a time of its clock: their numbers, the times of their latest packets, and their
-    /// memory, for the other gate of a pair. None if it cannot tell.
+    /// The limiters that had packets since a time of its clock, for the other gate of a pair. None if it cannot tell.
     ///
     /// # Errors
     /// If they cannot be read.
-    fn export(
-        &self,
-        _limiters: Range<u32>,
-        _since: Nanos,
-    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+    fn export(&self, _limiters: Range<u32>, _since: Nanos) -> Result<Vec<Remembered>, PathError> {
         Ok(Vec::new())
     }
     /// Lets a limiter under a plan of this number and version go on where that of another gate is, if that had its latest

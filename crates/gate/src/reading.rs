@@ -60,6 +60,8 @@ pub struct Overview {
     pub identity: u64,
     /// A change could neither be completed nor undone; the next change tries it again.
     pub unsettled: bool,
+    /// The programs in force that are of another version of tidegate than this process.
+    pub outdated: Vec<&'static str>,
 }
 
 impl Overview {
@@ -90,6 +92,7 @@ impl Overview {
             events: state.events.clone(),
             identity: state.identity(),
             unsettled,
+            outdated: path.outdated(),
         }
     }
 }
@@ -150,7 +153,7 @@ impl Subscriber {
                 let base = member.base_plan().map(Arc::from);
                 (turn.why, base)
             }),
-            quota: member.plan(state).and_then(|plan| plan.terms.quota.clone()),
+            quota: member.terms(state).and_then(|terms| terms.quota.clone()),
             keys: member.keys().cloned(),
             moved: member.live.is_some(),
             limits: PerDirection::new(|direction| {

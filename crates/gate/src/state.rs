@@ -10,7 +10,7 @@ use tidegate_limiter::{HashKey, Rate, Scheme};
 use tidegate_notation::instead;
 
 use crate::binding::Binding;
-use crate::calendar::Turn;
+use crate::calendar::{Terms, Turn};
 use crate::config::{PlanKeys, overlay};
 use crate::limits::{Limits, PlanTemplate, Template};
 use crate::nodes::Nodes;
@@ -20,6 +20,7 @@ use crate::table::{
     Accounting, Attachment, Direction, LinkFrames, Match, Origin, OtherFrames, PerDirection, Seat,
     Settings, Sources, Unknown,
 };
+use crate::templates::Templates;
 
 /// A live change of one subscriber, which takes precedence over the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -126,11 +127,9 @@ impl Member {
             .or(self.declared.plan.as_deref())
     }
 
-    /// The plan that it follows unless the time of day or its volume says otherwise, with the keys that were set live.
-    pub(crate) fn plan<'a>(&self, state: &'a GateState) -> Option<Cow<'a, PlanTemplate>> {
-        let none = Setting::default();
-        let setting = self.setting.as_ref().unwrap_or(&none);
-        state.plan_of(&self.declared, setting).unwrap_or_default()
+    /// When another plan takes the place of its plan; none if it has no plan.
+    pub(crate) fn terms<'a>(&self, state: &'a GateState) -> Option<Cow<'a, Terms>> {
+        state.terms_of(&self.declared, self.setting.as_ref())
     }
 
     /// Keys of its plan that were set live.
@@ -335,7 +334,7 @@ pub struct GateState {
     /// Interfaces that the gate should be attached to.
     pub attachments: Vec<Attachment>,
     /// Plans of the file, for live changes.
-    pub templates: Vec<(String, PlanTemplate)>,
+    pub templates: Templates,
     /// Nodes of the network.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nodes: Nodes,
@@ -376,7 +375,7 @@ impl GateState {
             watch: None,
             events: None,
             attachments: Vec::new(),
-            templates: Vec::new(),
+            templates: Templates::default(),
             nodes: Nodes::default(),
             plans: Plans::default(),
             members: BTreeMap::new(),
@@ -418,14 +417,13 @@ impl GateState {
 
     /// A plan of the file.
     pub fn template(&self, name: &str) -> Option<&PlanTemplate> {
-        let found = self.templates.iter().find(|(known, _)| known == name);
-        found.map(|(_, template)| template)
+        self.templates.get(name)
     }
 
     /// That there is no plan of this name, and which one may be meant.
     fn no_plan(&self, name: &str) -> String {
-        let known = self.templates.iter().map(|(known, _)| known.as_str());
-        format!("there is no plan `{name}`{}", instead(name, known))
+        let meant = instead(name, self.templates.names());
+        format!("there is no plan `{name}`{meant}")
     }
 
     /// A number that another gate is unlikely to have. It does not tell the secret.
@@ -448,14 +446,28 @@ impl GateState {
         if setting.keys.is_empty() {
             return Ok(plan.map(Cow::Borrowed));
         }
-        let names: Vec<&str> = self
-            .templates
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let names: Vec<&str> = self.templates.names().collect();
         let base = plan.cloned().unwrap_or_default();
         let plan = overlay(&base, name.unwrap_or_default(), &names, &setting.keys)?;
         Ok(Some(Cow::Owned(plan)))
+    }
+
+    /// When another plan takes the place of a subscriber's, with a live change if there is one; none if it has no plan.
+    pub(crate) fn terms_of(
+        &self,
+        declared: &Declaration,
+        setting: Option<&Setting>,
+    ) -> Option<Cow<'_, Terms>> {
+        let none = Setting::default();
+        let setting = setting.unwrap_or(&none);
+        // Every subscriber is asked at each look. Other keys change no terms, so that the plan need not be made.
+        let is_term = |key: &String| key.starts_with("schedule") || key.starts_with("quota");
+        if setting.keys.keys().any(is_term) {
+            let plan = self.plan_of(declared, setting).ok()??;
+            return Some(Cow::Owned(plan.into_owned().terms));
+        }
+        let name = setting.plan.as_deref().or(declared.plan.as_deref())?;
+        Some(Cow::Borrowed(&self.template(name)?.terms))
     }
 
     /// The limits of a subscriber with a live change, or with another plan for now; an error if there is no such plan, or a rate is out

@@ -28,7 +28,7 @@ pub struct Volume {
     /// The gate's counters up to which bytes are counted.
     counters: PerDirection<u64>,
     /// When it began at 0 by request, see [`SharedVolume::reset`].
-    #[serde(default, skip_serializing_if = "is_never")]
+    #[serde(default, skip_serializing_if = "is_default")]
     reset: u64,
     /// The month that it is by a clock that has not reached `period`, if it is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,8 +46,9 @@ impl Volume {
     }
 }
 
-fn is_never(stamp: &u64) -> bool {
-    *stamp == 0
+/// Whether a file can leave a value out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The volumes, which one counts while another decides by them.
@@ -74,6 +75,43 @@ struct Elsewhere {
     period: Period,
     bytes: PerDirection<u64>,
     reset: u64,
+    /// What it had counted of this month and does not know any more, since its file was lost or is an older one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    lost: PerDirection<u64>,
+}
+
+impl Elsewhere {
+    /// What passed it in all.
+    fn sum(&self) -> PerDirection<u64> {
+        PerDirection::new(|way| self.bytes[way].saturating_add(self.lost[way]))
+    }
+
+    fn new(there: &SharedVolume) -> Self {
+        Self {
+            period: there.period,
+            bytes: there.bytes,
+            reset: there.reset,
+            lost: PerDirection::default(),
+        }
+    }
+
+    /// What is known of it after it said this.
+    fn after(self, there: &SharedVolume) -> Self {
+        let mut next = Self::new(there);
+        if there.period != self.period || there.reset > self.reset {
+            return next;
+        }
+        // A machine that was replaced does not know yet that the month began at 0 by request.
+        if there.reset < self.reset {
+            return self;
+        }
+        // What it counts of a month only grows. A reboot takes it back to the file of a minute ago, a new machine to 0.
+        next.lost = PerDirection::new(|way| {
+            let missing = self.bytes[way].saturating_sub(there.bytes[way]);
+            self.lost[way].saturating_add(missing)
+        });
+        next
+    }
 }
 
 /// The volumes of all subscribers.
@@ -178,52 +216,53 @@ impl Usage {
     /// The volume of a subscriber, with what passed the other gate of a pair; none if nothing was counted yet.
     pub fn of(&self, name: &str) -> Option<Volume> {
         let mut volume = *self.subscribers.get(name)?;
-        let there = self.elsewhere.get(name);
-        // What was counted before it began at 0, or in another month, is over.
-        let there = there.filter(|one| one.period == volume.period && one.reset >= volume.reset);
-        if let Some(there) = there {
-            volume.bytes = PerDirection::new(|direction| {
-                volume.bytes[direction].saturating_add(there.bytes[direction])
-            });
+        if let Some(there) = self.elsewhere(name, &volume) {
+            let sum = there.sum();
+            volume.bytes = PerDirection::new(|way| volume.bytes[way].saturating_add(sum[way]));
         }
         Some(volume)
     }
 
-    /// What passed this gate of each subscriber's month, for the other gate of a pair.
+    /// What passed the other gate in the month of this volume.
+    fn elsewhere(&self, name: &str, volume: &Volume) -> Option<&Elsewhere> {
+        let there = self.elsewhere.get(name);
+        // What was counted before it began at 0, or in another month, is over.
+        there.filter(|one| one.period == volume.period && one.reset >= volume.reset)
+    }
+
+    /// What passed this gate of each subscriber's month, for the other gate of a pair, and what that one does not know any
+    /// more of its part.
     pub fn shared(&self) -> Vec<SharedVolume> {
-        let all = self.subscribers.iter();
-        let used =
-            all.filter(|(_, volume)| volume.reset > 0 || volume.bytes != PerDirection::default());
-        used.map(|(name, volume)| SharedVolume {
-            name: name.clone(),
-            period: volume.period,
-            bytes: volume.bytes,
-            reset: volume.reset,
-        })
-        .collect()
+        let all = self.subscribers.iter().map(|(name, volume)| {
+            let lost = self.elsewhere(name, volume).map(|there| there.lost);
+            let lost = lost.unwrap_or_default();
+            SharedVolume {
+                name: name.clone(),
+                period: volume.period,
+                bytes: PerDirection::new(|way| volume.bytes[way].saturating_add(lost[way])),
+                reset: volume.reset,
+            }
+        });
+        // A machine that was replaced says 0, once it has heard of a subscriber: the other one notices that.
+        let is_told = |one: &SharedVolume| {
+            let is_used = one.bytes != PerDirection::default();
+            is_used || one.reset > 0 || self.elsewhere.contains_key(&one.name)
+        };
+        all.filter(is_told).collect()
     }
 
     /// Takes over what passed the other gate of a pair. A month that began at 0 there begins at 0 here.
     pub fn learn(&mut self, volumes: Vec<SharedVolume>) {
         for there in volumes {
-            let SharedVolume {
-                name,
-                period,
-                bytes,
-                reset,
-            } = there;
-            let Some(volume) = self.subscribers.get_mut(&name) else {
+            let Some(volume) = self.subscribers.get_mut(&there.name) else {
                 continue;
             };
-            if reset > volume.reset {
-                (volume.reset, volume.bytes) = (reset, PerDirection::default());
+            if there.reset > volume.reset {
+                (volume.reset, volume.bytes) = (there.reset, PerDirection::default());
             }
-            let there = Elsewhere {
-                period,
-                bytes,
-                reset,
-            };
-            self.elsewhere.insert(name, there);
+            let known = self.elsewhere.get(&there.name);
+            let next = known.map_or_else(|| Elsewhere::new(&there), |known| known.after(&there));
+            self.elsewhere.insert(there.name, next);
         }
         let known = &self.subscribers;
         self.elsewhere.retain(|name, _| known.contains_key(name));

@@ -13,6 +13,7 @@ mod place;
 mod plan;
 mod problem;
 mod roll;
+mod start;
 mod subscriber;
 mod terms;
 mod watch;
@@ -32,6 +33,7 @@ pub(crate) use overlay::overlay;
 pub use overlay::{PlanKeys, plan_key};
 pub use place::position_of;
 pub use problem::{ConfigErrors, Problem, Skipped};
+pub use start::AtStart;
 
 use crate::limits::{Limits, PlanTemplate};
 use crate::quality::Watch;

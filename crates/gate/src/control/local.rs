@@ -8,7 +8,7 @@ use super::{Adjustment, Control, ControlError, PairControl};
 use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
-use crate::config::{Config, PlanKeys};
+use crate::config::{AtStart, Config, PlanKeys};
 use crate::flow::Flow;
 use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
 use crate::line::Line;
@@ -31,6 +31,8 @@ pub struct LocalGate<D: DataPath> {
     users: Option<HashMap<String, String>>,
     /// Whether all imported files are read leniently.
     lenient: bool,
+    /// What the daemon that holds it read at its start.
+    at_start: Option<AtStart>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl<D: DataPath> LocalGate<D> {
             roster: None,
             users: None,
             lenient: false,
+            at_start: None,
         }
     }
 
@@ -72,6 +75,15 @@ impl<D: DataPath> LocalGate<D> {
     #[must_use]
     pub fn lenient(self, lenient: bool) -> Self {
         Self { lenient, ..self }
+    }
+
+    /// As a daemon that started with this configuration holds it: reloads report what only another start would read.
+    #[must_use]
+    pub fn of_daemon(self, config: &Config) -> Self {
+        Self {
+            at_start: Some(config.into()),
+            ..self
+        }
     }
 
     /// The gate whose state is in this folder, to be read while any process may change it.
@@ -86,6 +98,7 @@ impl<D: DataPath> LocalGate<D> {
             roster: None,
             users: None,
             lenient: false,
+            at_start: None,
         })
     }
 
@@ -286,12 +299,17 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
         let gate = self.gate()?;
         let file = file.unwrap_or(&gate.state().config).to_owned();
         let config = Config::read_as(&file, lenient).map_err(GateError::from)?;
-        Ok(gate.reload(&config)?)
+        let mut report = gate.reload(&config)?;
+        let at_start = self.at_start.as_ref();
+        report.restart = at_start.map_or_else(Vec::new, |start| start.changed(&config));
+        Ok(report)
     }
 
-    fn pair(&mut self) -> Result<&mut dyn PairControl, ControlError> {
-        // What it does may change any subscriber.
-        (self.roster, self.users) = (None, None);
+    fn pair(&mut self, changes: bool) -> Result<&mut dyn PairControl, ControlError> {
+        // Who asks several times a second changes something rarely.
+        if changes {
+            self.roster = None;
+        }
         Ok(self.gate()?)
     }
 

@@ -10,6 +10,7 @@ use crate::change::Report;
 use crate::flow::Flow;
 use crate::gate::Missing;
 use crate::live::MatchChange;
+use crate::pair::SharedChange;
 use crate::reading::{Overview, Reading, Totals};
 use crate::table::{Counters, LimiterState, Match, PerDirection};
 use crate::usage::SharedUsage;
@@ -211,20 +212,30 @@ impl SharedGate {
         Ok(turns)
     }
 
-    /// Does something with the gate as one of a pair. If it `changes` subscribers, they are read again.
+    /// Does something with the gate as one of a pair that changes no subscriber.
     ///
     /// # Errors
     /// As of [`Control::pair`], and of what is done.
     pub fn pair<T>(
         &self,
-        changes: bool,
         what: impl FnOnce(&mut dyn PairControl) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
+        what(self.lock().control.pair(false)?)
+    }
+
+    /// Makes a live change of the other gate of a pair, if it is later than the one here. Returns whether it is.
+    ///
+    /// # Errors
+    /// As of [`PairControl::adopt`].
+    pub fn adopt(&self, change: &SharedChange) -> Result<bool, ControlError> {
         let mut inner = self.lock();
-        if changes {
+        let adopted = inner.control.pair(false)?.adopt(change);
+        // A change that failed was undone, perhaps under other numbers.
+        if !matches!(adopted, Ok(false)) {
             inner.reading = None;
+            inner.control.pair(true)?;
         }
-        what(inner.control.pair()?)
+        adopted
     }
 
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.

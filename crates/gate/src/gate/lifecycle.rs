@@ -10,7 +10,7 @@ use super::store::{Loaded, Store, Undo};
 use super::{Folders, Gate, GateError};
 use crate::change::{self, Report};
 use crate::config::{Config, ConfigErrors};
-use crate::path::DataPath;
+use crate::path::{DataPath, Renewal};
 use crate::state::GateState;
 
 impl<D: DataPath> Gate<D> {
@@ -55,7 +55,7 @@ impl<D: DataPath> Gate<D> {
         let (mut next, mut report) = change::next(&empty, config)?;
         next.network = D::network();
         // There was nothing that they could differ from.
-        (report.settings, report.nodes) = (false, false);
+        (report.settings, report.nodes) = (Vec::new(), false);
         Self::has_schemes(config)?;
         for attachment in &next.attachments {
             D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
@@ -90,6 +90,7 @@ impl<D: DataPath> Gate<D> {
                     pending: None,
                     taken: HashMap::new(),
                     look: None,
+                    renewal: Renewal::default(),
                     untold: BTreeMap::new(),
                 };
                 Ok((gate, report))
@@ -143,7 +144,7 @@ impl<D: DataPath> Gate<D> {
         // With another secret, so that the settings are written: a process that was killed while it
         // started the gate may not have written them.
         let empty = GateState::empty(pins.to_owned(), known.hash.map(|half| !half));
-        let path = match D::open(pins) {
+        let mut path = match D::open(pins) {
             Ok(path) => path,
             // A process was killed while it started the gate, before any packet was limited.
             Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
@@ -151,6 +152,7 @@ impl<D: DataPath> Gate<D> {
             }
             Err(source) => return Err(path_error(pins, source)),
         };
+        let renewal = path.renew();
         let was_up = loaded.current.is_some();
         let current = loaded.current.unwrap_or_else(|| empty.clone());
         let written = loaded.written.unwrap_or(empty);
@@ -162,6 +164,7 @@ impl<D: DataPath> Gate<D> {
             pending: None,
             taken: HashMap::new(),
             look: None,
+            renewal,
             untold: BTreeMap::new(),
         };
         let old = gate.state.clone();

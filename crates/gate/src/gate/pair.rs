@@ -1,6 +1,6 @@
 //! A gate as one of a pair.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tidegate_limiter::Nanos;
 
@@ -9,7 +9,7 @@ use super::{Gate, GateError};
 use crate::live::MatchChange;
 use crate::matches;
 use crate::pair::{Carried, Imported, Reader, SharedChange, Writer, digest};
-use crate::path::DataPath;
+use crate::path::{DataPath, Remembered};
 use crate::state::Lane;
 use crate::table::{Direction, Match};
 
@@ -33,34 +33,35 @@ impl<D: DataPath> Gate<D> {
         all
     }
 
-    /// Makes a live change of the other gate, if it is later than the one here. Returns whether it is.
+    /// Makes a live change of the other gate, if it is later than the one here. Returns whether it is. What a subscriber has
+    /// by a change that is later still stays with it: the other gate takes it away as well when it hears of that change.
     ///
     /// # Errors
     /// If there is no such subscriber or plan, or no room: the files of the two gates differ.
     pub fn adopt(&mut self, change: &SharedChange) -> Result<bool, GateError> {
-        if self.member(&change.name)?.stamp >= change.stamp {
+        let member = self.member(&change.name)?;
+        if member.stamp >= change.stamp {
             return Ok(false);
         }
-        let moves = match &change.matches {
-            None => vec![MatchChange::AsDeclared],
+        let mut all = match &change.matches {
+            None => member.declared.matches.clone(),
             Some(texts) => {
                 let read: Result<Vec<Vec<Match>>, _> =
                     texts.iter().map(|text| matches::read(text)).collect();
                 let read = read.map_err(|error| GateError::Setting(error.to_string()));
-                let all = read?.concat();
-                let of = |key| {
-                    let all = all.iter().filter(|what| matches::key(what) == key);
-                    MatchChange::Only(key, all.copied().collect())
-                };
-                matches::KEYS.map(|(key, _)| of(key)).to_vec()
+                read?.concat()
             }
         };
-        self.change_one(
-            &change.name,
-            change.setting.as_ref(),
-            &moves,
-            Some(change.stamp),
-        )?;
+        let members = self.state.members.iter();
+        let later = members.filter(|(name, member)| change.is_before(name, member.stamp));
+        let taken: HashSet<&Match> = later.flat_map(|(_, member)| member.matches()).collect();
+        all.retain(|what| !taken.contains(what));
+        let of = |key| {
+            let all = all.iter().filter(|what| matches::key(what) == key);
+            MatchChange::Only(key, all.copied().collect())
+        };
+        let moves = matches::KEYS.map(|(key, _)| of(key));
+        self.change_one(&change.name, change.setting.as_ref(), &moves, Some(change))?;
         Ok(true)
     }
 
@@ -93,13 +94,13 @@ impl<D: DataPath> Gate<D> {
         let now = self.path.now();
         let since = now.saturating_sub(within);
         let read = self.path.export(0..self.state.limiters(), since);
-        let mut states: HashMap<u32, (u64, Vec<u8>)> = HashMap::new();
-        for (limiter, at, state) in read.map_err(failed)? {
+        let mut states: HashMap<u32, Remembered> = HashMap::new();
+        for one in read.map_err(failed)? {
             // No packet has passed here since.
-            if within < FOLLOWS && self.taken.get(&limiter) == Some(&at) {
+            if within < FOLLOWS && self.taken.get(&one.limiter) == Some(&one.at) {
                 continue;
             }
-            states.insert(limiter, (at, state));
+            states.insert(one.limiter, one);
         }
         let mut digests = HashMap::new();
         let mut writer = Writer::default();
@@ -108,10 +109,16 @@ impl<D: DataPath> Gate<D> {
         }
         for (name, member) in &self.state.members {
             for direction in Direction::BOTH {
-                let Some((at, state)) = states.remove(&member.limiter(direction)) else {
+                let lane = member.lanes[direction];
+                // A limiter without packets since its plan changed has a memory that only makes sense under the former
+                // plan.
+                let Some(Remembered { at, state, .. }) = states
+                    .remove(&member.limiter(direction))
+                    .filter(|one| one.version == lane.version)
+                else {
                     continue;
                 };
-                let Some(limits) = self.digest(&mut digests, member.lanes[direction]) else {
+                let Some(limits) = self.digest(&mut digests, lane) else {
                     continue;
                 };
                 writer.add(&Carried {

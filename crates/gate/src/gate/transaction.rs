@@ -1,6 +1,6 @@
 //! Changes of a gate's state: each is written down, made, and undone if it fails.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +11,7 @@ use crate::calendar::Turn;
 use crate::change::{self, Change, ChangeError};
 use crate::limits::Limits;
 use crate::live::{self, MatchChange};
+use crate::pair::SharedChange;
 use crate::path::DataPath;
 use crate::state::{GateState, Member};
 use crate::table::{Direction, Match, PerDirection};
@@ -19,14 +20,13 @@ impl<D: DataPath> Gate<D> {
     /// Lines of the journal before the state is written whole again.
     pub(super) const MOST_ENTRIES: usize = 1000;
 
-    /// Changes what is set for one subscriber, and what belongs to it: now, or at the time of a change of the other gate
-    /// of a pair.
+    /// Changes what is set for one subscriber, and what belongs to it: now, or as a change of the other gate of a pair did.
     pub(super) fn change_one(
         &mut self,
         name: &str,
         setting: Option<&Setting>,
         moves: &[MatchChange],
-        stamp: Option<u64>,
+        adopted: Option<&SharedChange>,
     ) -> Result<(), GateError> {
         self.settle()?;
         if self.entries >= Self::MOST_ENTRIES {
@@ -34,9 +34,10 @@ impl<D: DataPath> Gate<D> {
             whole.serial += 1;
             self.transact(whole)?;
         }
+        let mut lists = live::moved(&self.state.members, name, moves);
+        self.check_room(&lists)?;
         let old = self.member(name)?.clone();
-        let adopted = stamp.is_some();
-        let stamp = stamp.unwrap_or_else(|| self.next_stamp());
+        let stamp = adopted.map_or_else(|| self.next_stamp(), |change| change.stamp);
         let mut member = old.clone();
         member.stamp = stamp;
         member.setting = setting.cloned();
@@ -73,17 +74,20 @@ impl<D: DataPath> Gate<D> {
                 brought.push((number, Arc::clone(limits)));
             }
         }
-        let mut lists = live::moved(&self.state.members, name, moves);
         if let Some(list) = lists.remove(name) {
             member.set_matches(list);
         }
         let mut others = Vec::with_capacity(lists.len());
         for (other, list) in lists {
             let mut member = self.member(&other)?.clone();
+            // Nothing goes back to a subscriber that lost it by a later change.
+            if adopted.is_some_and(|change| change.is_before(&other, member.stamp)) {
+                continue;
+            }
             member.set_matches(list);
             // In a change of the other gate they have an entry of their own, which is still to be adopted: it may say
             // more than this one.
-            if !adopted {
+            if adopted.is_none() {
                 member.stamp = stamp;
             }
             others.push((other, member));
@@ -99,6 +103,22 @@ impl<D: DataPath> Gate<D> {
         }
         self.state.plans.settle();
         made
+    }
+
+    /// Checks that there is room for what these subscribers get and nobody had. To find that out only when the change is made
+    /// would mean to undo it, which writes the whole state.
+    fn check_room(&self, lists: &BTreeMap<String, Vec<Match>>) -> Result<(), GateError> {
+        let members = lists.keys().filter_map(|name| self.state.members.get(name));
+        let before: HashSet<&Match> = members.flat_map(Member::matches).collect();
+        let new = lists.values().flatten();
+        let new: Vec<Match> = new.filter(|what| !before.contains(what)).copied().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.path.fits(&new).map_err(|source| {
+            let all: Vec<String> = new.iter().map(Match::to_string).collect();
+            GateError::Setting(format!("{} cannot be assigned: {source}", all.join(", ")))
+        })
     }
 
     /// A stamp for a change that is made now: later than all before, whatever the clock says.

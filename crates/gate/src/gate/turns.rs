@@ -66,14 +66,14 @@ impl<D: DataPath> Gate<D> {
 
     /// The plans that may be in force in place of a subscriber's when it is changed to this: the first that can be had is, or else its own.
     pub(super) fn turns_of(&self, name: &str, old: &Member, member: &Member) -> Vec<Option<Turn>> {
-        let terms = |member: &Member| Some(member.plan(&self.state)?.terms.clone());
         let looked = self.look.as_ref();
         let looked = looked.map(|look| {
             let setting = member.setting.as_ref();
             look.turn(&self.state, name, &member.declared, setting)
         });
         // Without a look, and where the plan of the last look cannot be had, what is in force stays if the terms do.
-        let kept = (terms(old) == terms(member)).then(|| member.turn.clone());
+        let kept =
+            (old.terms(&self.state) == member.terms(&self.state)).then(|| member.turn.clone());
         looked.into_iter().chain(kept).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::ProgInfoIter;
@@ -10,7 +10,7 @@ use libbpf_rs::{Link, Program, TC_EGRESS, TC_INGRESS, TcHook};
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use super::sys::{self, LinkTarget};
-use super::{KernelError, TcKind, load};
+use super::{KernelError, TcKind, content, load};
 use crate::table::{Attachment, Direction, Hook};
 
 const HOOKS: [(Hook, &str); 6] = [
@@ -74,11 +74,16 @@ pub(super) fn program_of(attachment: &Attachment) -> Result<&'static str, Kernel
         .map_err(failed("reading the link layer", attachment))?;
     let all = match attachment.hook {
         Hook::TcIngress | Hook::TcEgress => TC,
-        Hook::NatIngress | Hook::NatEgress => load::NAT,
+        Hook::NatIngress | Hook::NatEgress => content::NAT,
         Hook::XdpNative | Hook::XdpGeneric => XDP,
     };
     let up = usize::from(attachment.direction == Direction::Up);
     Ok(all[up + 2 * usize::from(!ethernet)])
+}
+
+/// The names of all programs.
+pub(super) fn programs() -> Vec<&'static str> {
+    [TC, XDP, content::NAT].concat()
 }
 
 /// Whether a gate with other pins is attached by tcx at a place. At XDP, and with filters, the kernel refuses
@@ -91,7 +96,7 @@ fn is_taken(pins: &Path, interface: u32, place: LinkTarget) -> bool {
     });
     let ours: Vec<u32> = ours.collect();
     attached.retain(|number| !ours.contains(number));
-    let is_a_gate = |name: &str| TC.contains(&name) || load::NAT.contains(&name);
+    let is_a_gate = |name: &str| TC.contains(&name) || content::NAT.contains(&name);
     !attached.is_empty()
         && ProgInfoIter::default()
             .any(|info| attached.contains(&info.id) && is_a_gate(&info.name.to_string_lossy()))
@@ -170,15 +175,63 @@ pub(super) fn attach(
     })
 }
 
+/// Has another program of this name take the packets where the pinned one does, at once. `spare` is a path for pins on their
+/// way.
+pub(super) fn replace(
+    pins: &Path,
+    name: &str,
+    program: BorrowedFd<'_>,
+    spare: &Path,
+) -> Result<(), KernelError> {
+    for (attachment, how) in pinned(pins) {
+        let path = path_of(pins, &attachment, &how);
+        let Some(present) = present_name(&path, &how, &attachment) else {
+            continue;
+        };
+        let there = Attachment {
+            interface: present,
+            ..attachment.clone()
+        };
+        if program_of(&there)? != name {
+            continue;
+        }
+        let replaced = match how.as_str() {
+            "link" => Link::open(&path)
+                .map_err(io::Error::other)
+                .and_then(|link| sys::replace(link.as_fd(), program)),
+            _ => replace_filter(&attachment, program).and_then(|()| {
+                // These pins hold the former program.
+                let mut pins = [path, marker(pins, &attachment)].into_iter();
+                pins.try_for_each(|pin| repin(program, &pin, spare))
+            }),
+        };
+        replaced.map_err(failed("replacing a program", &attachment))?;
+    }
+    Ok(())
+}
+
+fn replace_filter(attachment: &Attachment, program: BorrowedFd<'_>) -> io::Result<()> {
+    let interface = if_nametoindex(attachment.interface.as_str())?;
+    let mut hook = described(program, interface, attachment);
+    hook.replace(true);
+    hook.attach().map(drop).map_err(io::Error::other)
+}
+
+/// Pins a program in place of another one.
+fn repin(program: BorrowedFd<'_>, path: &Path, spare: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let _ = fs::remove_file(spare);
+    sys::pin(program, spare)?;
+    fs::rename(spare, path)
+}
+
 /// Handle and priority of the gate's filters.
 const HANDLE: u32 = 0x71de;
 const PRIORITY: u32 = 0x71d;
 
-fn described(
-    program: std::os::fd::BorrowedFd<'_>,
-    interface: u32,
-    attachment: &Attachment,
-) -> TcHook {
+fn described(program: BorrowedFd<'_>, interface: u32, attachment: &Attachment) -> TcHook {
     let mut hook = TcHook::new(program);
     hook.ifindex(interface as i32)
         .attach_point(match attachment.hook {

@@ -11,10 +11,10 @@ use nix::net::if_::if_nametoindex;
 use tidegate_limiter::{Nanos, NetworkNode, Scheme};
 
 use super::load::{is_bpf, is_hidden};
-use super::{Kernel, KernelError, sys};
+use super::{Kernel, KernelError, renew, sys};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
-use crate::path::{DataPath, Others, PathError};
+use crate::path::{DataPath, Others, PathError, Remembered, Renewal};
 use crate::table::{
     Attachment, BESIDE, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
     Settings,
@@ -49,6 +49,14 @@ impl DataPath for Kernel {
     fn network() -> Option<u64> {
         let namespace = std::fs::metadata("/proc/thread-self/ns/net");
         namespace.ok().map(|file| file.ino())
+    }
+
+    fn renew(&mut self) -> Renewal {
+        renew::renew(&self.pins)
+    }
+
+    fn outdated(&self) -> Vec<&'static str> {
+        renew::outdated(&self.pins)
     }
 
     fn exists(pins: &Path) -> bool {
@@ -96,6 +104,10 @@ impl DataPath for Kernel {
         Ok(self.node(number)?)
     }
 
+    fn fits(&self, more: &[Match]) -> Result<(), PathError> {
+        Ok(self.fits(more)?)
+    }
+
     fn seat(&mut self, seats: &[(Match, PerDirection<Seat>)]) -> Result<(), PathError> {
         Ok(self.seat_both(seats)?)
     }
@@ -120,11 +132,7 @@ impl DataPath for Kernel {
         Ok(self.counters(limiters)?)
     }
 
-    fn export(
-        &self,
-        limiters: Range<u32>,
-        since: Nanos,
-    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, PathError> {
+    fn export(&self, limiters: Range<u32>, since: Nanos) -> Result<Vec<Remembered>, PathError> {
         Ok(self.export(limiters, since)?)
     }
 

@@ -11,15 +11,8 @@ use std::path::{Path, PathBuf};
 use libbpf_rs::{MapCore, MapHandle, ObjectBuilder, OpenObject, Program};
 use nix::mount::{MsFlags, mount};
 
-use super::{KernelError, sys};
+use super::{KernelError, content, sys};
 use crate::maps::layout;
-
-/// The compiled programs.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
-
-/// Those for interfaces outside of address translation. They need a kernel that knows connections.
-static NAT_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat.bpf.o"));
-pub(super) const NAT: [&str; 4] = ["nat_down", "nat_up", "nat_down_ip", "nat_up_ip"];
 
 /// The maps that are pinned, and the sizes of their values.
 pub(super) const MAPS: &[(&str, usize)] = &[
@@ -62,7 +55,7 @@ fn memory() -> Option<u64> {
 
 /// The maps with the room that they have on this machine, which are not made yet. With the clock of a test if `timed`.
 pub(super) fn for_this_machine(timed: bool) -> Result<OpenObject, KernelError> {
-    let mut object = opened(OBJECT, |_| false)?;
+    let mut object = opened(content::OBJECT, |_| false)?;
     if memory().is_some_and(|memory| memory < LITTLE) {
         let prefixes = |name: &str| name == "seats4" || name == "seats6";
         for mut map in object.maps_mut() {
@@ -134,29 +127,34 @@ pub(super) fn path_of(pins: &Path, maps: &Path, name: &str) -> Option<PathBuf> {
 /// A program, with the maps that are pinned. It is loaded and pinned when it is first used: the kernel takes
 /// longer to verify all programs than for anything else that a gate does at its start, and most gates use two.
 pub(super) fn program(pins: &Path, name: &str) -> Result<OwnedFd, KernelError> {
-    let path = pins.join("programs").join(name);
+    let path = content::pin_of(pins, name);
     if !path.exists() {
-        let is_nat = NAT.contains(&name);
-        let content = if is_nat { NAT_OBJECT } else { OBJECT };
-        let mut object = opened(content, |program| program == name)?;
-        let maps = pins.join("maps");
-        for mut map in object.maps_mut() {
-            if let Some(path) = path_of(pins, &maps, &map.name().to_string_lossy()) {
-                map.reuse_pinned_map(&path)
-                    .map_err(|source| KernelError::pin(&path, source))?;
-            }
-        }
-        let object = object.load().map_err(|source| match refused(source) {
-            KernelError::Load(source) if is_nat => KernelError::Nat(source),
-            other => other,
-        })?;
-        for mut program in object.progs_mut().filter(|program| program.name() == name) {
-            program
-                .pin(&path)
+        load_program(pins, name, &path)?;
+        content::note(pins, name);
+    }
+    Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))
+}
+
+/// Loads a program with the maps that are pinned, and pins it at this path.
+pub(super) fn load_program(pins: &Path, name: &str, path: &Path) -> Result<(), KernelError> {
+    let mut object = opened(content::of(name), |program| program == name)?;
+    let maps = pins.join("maps");
+    for mut map in object.maps_mut() {
+        if let Some(path) = path_of(pins, &maps, &map.name().to_string_lossy()) {
+            map.reuse_pinned_map(&path)
                 .map_err(|source| KernelError::pin(&path, source))?;
         }
     }
-    Program::fd_from_pinned_path(&path).map_err(|source| KernelError::pin(&path, source))
+    let object = object.load().map_err(|source| match refused(source) {
+        KernelError::Load(source) if content::NAT.contains(&name) => KernelError::Nat(source),
+        other => other,
+    })?;
+    for mut program in object.progs_mut().filter(|program| program.name() == name) {
+        program
+            .pin(path)
+            .map_err(|source| KernelError::pin(path, source))?;
+    }
+    Ok(())
 }
 
 /// A compiled object, of which these programs will be loaded.
@@ -200,7 +198,7 @@ pub(super) fn make_pages(
         _ => KernelError::map("limiters", source),
     };
     let (types, [key, value]) =
-        sys::types(&opened(OBJECT, |_| false)?).map_err(|error| refused(error.into()))?;
+        sys::types(&opened(content::OBJECT, |_| false)?).map_err(|error| refused(error.into()))?;
     let info = first.info().map_err(refused)?.info;
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,

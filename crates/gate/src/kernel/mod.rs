@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use nix::net::if_::if_nametoindex;
-use tidegate_limiter::{Nanos, NetworkNode};
+use tidegate_limiter::NetworkNode;
 
 use crate::binding::{comes_in, port_number};
 use crate::table::{
@@ -17,11 +17,14 @@ use crate::table::{
 };
 
 mod attach;
+mod carry;
+mod content;
 mod data_path;
 mod error;
 mod footprint;
 mod load;
 mod maps;
+mod renew;
 mod sys;
 mod watch;
 
@@ -239,6 +242,11 @@ impl Kernel {
             .map_err(|source| KernelError::map(map, source))
     }
 
+    /// Checks that there is room for matches that nobody has.
+    pub(crate) fn fits(&self, more: &[Match]) -> Result<(), KernelError> {
+        Ok(self.directory.fits(&self.maps, more)?)
+    }
+
     /// Adds or replaces seats of one direction. If the kernel refuses, some of them may be in force.
     ///
     /// # Errors
@@ -396,45 +404,6 @@ impl Kernel {
         let mut all = Vec::with_capacity(limiters.len());
         self.visit(limiters, |_, state| all.push(layout::counters(state)))?;
         Ok(all)
-    }
-
-    /// Limiters that had packets since a time, with the time of the latest one, and their memory.
-    pub(crate) fn export(
-        &self,
-        limiters: Range<u32>,
-        since: Nanos,
-    ) -> Result<Vec<(u32, Nanos, Vec<u8>)>, KernelError> {
-        let mut all = Vec::new();
-        self.visit(limiters, |number, state| {
-            let at = layout::latest(state);
-            if layout::plan_of(state).is_some() && at >= since {
-                all.push((number, at, state.to_vec()));
-            }
-        })?;
-        Ok(all)
-    }
-
-    /// Lets a limiter go on where that of another gate is, if that had its latest packet later.
-    pub(crate) fn import(
-        &mut self,
-        limiter: u32,
-        (plan, version): (u32, u32),
-        other: &[u8],
-        at: Nanos,
-    ) -> Result<bool, KernelError> {
-        let (page, place) = self.page(limiter)?;
-        let failed = |source| KernelError::map("limiters", source);
-        let own = page.lookup(&place, MapFlags::LOCK).map_err(failed)?;
-        let own = own.unwrap_or_else(|| vec![0; layout::limiter::SIZE_OF]);
-        let found = self.map("plans").lookup(&plan.to_ne_bytes(), MapFlags::ANY);
-        let Some(record) = found.map_err(|source| KernelError::map("plans", source))? else {
-            return Ok(false);
-        };
-        let Some(new) = layout::carried(&own, other, (plan, version), &record, at) else {
-            return Ok(false);
-        };
-        page.update(&place, &new, MapFlags::LOCK).map_err(failed)?;
-        Ok(true)
     }
 
     /// Calls with the numbers and the memory of limiters, as far as they are reserved.

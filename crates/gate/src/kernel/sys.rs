@@ -103,6 +103,14 @@ pub(super) fn link(
     })
 }
 
+/// Has another program take the packets of a link, from one packet to the next.
+pub(super) fn replace(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are descriptors that live through the call, and it needs no options.
+    let result =
+        unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), ptr::null()) };
+    checked(result).map(drop)
+}
+
 /// The numbers of the programs that are attached to an interface by tcx: none if the kernel has no tcx.
 pub(super) fn attached(interface: u32, place: LinkTarget) -> Vec<u32> {
     let kind = match place {

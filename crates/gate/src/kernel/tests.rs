@@ -20,6 +20,7 @@ mod mark;
 mod nat;
 mod parse;
 mod recorded;
+mod renew;
 mod room;
 mod same;
 mod segments;

@@ -35,6 +35,12 @@ pub(crate) struct Directory {
     /// The words of the flow hash, as they are in the kernel: a process that takes a gate over does
     /// not know its key.
     hash: [u64; 11],
+    counts: Counts,
+}
+
+/// How many entries there are.
+#[derive(Debug, Clone)]
+struct Counts {
     /// Number of entries of each length. For IPv4, prefixes of IPv6 that contain all of it are counted at 128 plus
     /// their length.
     lengths4: Vec<u32>,
@@ -98,6 +104,80 @@ impl Entry {
     }
 }
 
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            lengths4: vec![0; 256],
+            lengths6: vec![0; 129],
+            links: [0; 3],
+        }
+    }
+}
+
+impl Counts {
+    /// The count that an entry is part of.
+    fn of(&mut self, entry: &Entry) -> Option<&mut u32> {
+        let key = &entry.key;
+        match entry.map {
+            "seats4" => self.lengths4.get_mut(usize::from(key4::LENGTH.of(key))),
+            "seats6" => self.lengths6.get_mut(usize::from(key6::LENGTH.of(key))),
+            _ => self.links.get_mut(usize::from(link_key::KIND.of(key))),
+        }
+    }
+
+    /// Whether there is room for as many entries, and lengths, as are counted.
+    fn check(&self, maps: &dyn Maps) -> Result<(), MapsError> {
+        self.check_lengths().and_then(|()| self.check_room(maps))
+    }
+
+    /// The lengths and links that are in use.
+    fn lengths(&self) -> Lengths {
+        let used = |counts: &[u32]| -> Vec<u32> {
+            let lengths = (0..counts.len() as u32).rev();
+            lengths
+                .filter(|&length| counts[length as usize] > 0)
+                .collect()
+        };
+        let (four, more): (Vec<u32>, Vec<u32>) = used(&self.lengths4)
+            .into_iter()
+            .partition(|&length| length <= 32);
+        let links = (0..3).filter(|&kind| self.links[kind] > 0);
+        Lengths {
+            ipv4: [four, more].concat(),
+            ipv6: used(&self.lengths6),
+            links: links.map(|kind| 1 << kind).sum(),
+        }
+    }
+
+    /// Whether there is room for as many entries as are counted.
+    fn check_room(&self, maps: &dyn Maps) -> Result<(), MapsError> {
+        for (what, map, counts) in [
+            ("IPv4 prefixes", "seats4", &self.lengths4[..]),
+            ("IPv6 prefixes", "seats6", &self.lengths6),
+            ("tags and sessions", "seats_link", &self.links),
+        ] {
+            let (found, room) = (counts.iter().sum::<u32>() as usize, maps.room(map));
+            if found > room {
+                return Err(MapsError::room(what, found, room));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lengths(&self) -> Result<(), MapsError> {
+        let Lengths { ipv4, ipv6, .. } = self.lengths();
+        for (what, found) in [
+            ("different lengths of IPv4 prefixes", ipv4.len()),
+            ("different lengths of IPv6 prefixes", ipv6.len()),
+        ] {
+            if found > LENGTHS {
+                return Err(MapsError::room(what, found, LENGTHS));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What is known of a seat in one direction.
 fn known_of(both: &[u8], direction: Direction) -> u32 {
     seat::KNOWN.within(seats::WAY, direction as usize).of(both)
@@ -123,9 +203,7 @@ impl Directory {
             beside: settings::BESIDE.of(&settings) == 1,
             modes: settings::MODES.of(&settings),
             hash: settings::HASH.of(&settings),
-            lengths4: vec![0; 256],
-            lengths6: vec![0; 129],
-            links: [0; 3],
+            counts: Counts::default(),
         };
         let bound = maps.keys("bindings");
         directory.bound = bound
@@ -144,12 +222,18 @@ impl Directory {
 
     /// The count that an entry is part of.
     fn count(&mut self, entry: &Entry) -> Option<&mut u32> {
-        let key = &entry.key;
-        match entry.map {
-            "seats4" => self.lengths4.get_mut(usize::from(key4::LENGTH.of(key))),
-            "seats6" => self.lengths6.get_mut(usize::from(key6::LENGTH.of(key))),
-            _ => self.links.get_mut(usize::from(link_key::KIND.of(key))),
+        self.counts.of(entry)
+    }
+
+    /// Checks that there is room for matches that nobody has.
+    pub(crate) fn fits(&self, maps: &dyn Maps, more: &[Match]) -> Result<(), MapsError> {
+        let mut counts = self.counts.clone();
+        for entry in more.iter().flat_map(Self::entries) {
+            if let Some(count) = counts.of(&entry) {
+                *count += 1;
+            }
         }
+        counts.check(maps)
     }
 
     /// Plans that are assigned to packets.
@@ -231,7 +315,7 @@ impl Directory {
         seats: impl Iterator<Item = (Match, PerDirection<Option<Seat>>)>,
     ) -> Result<(), MapsError> {
         let mut batches: HashMap<&'static str, (Vec<u8>, Vec<u8>, u32)> = HashMap::new();
-        let before = self.lengths();
+        let before = self.counts.lengths();
         // As at the start of a gate. Matches differ, so none of their entries is there.
         let is_first = before.is_empty();
         for (matched, both) in seats {
@@ -265,8 +349,7 @@ impl Directory {
                 *count += 1;
             }
         }
-        let checked = self.check_lengths().and_then(|()| self.check_room(maps));
-        let result = checked.and_then(|()| {
+        let result = self.counts.check(maps).and_then(|()| {
             for (map, (keys, values, count)) in &batches {
                 maps.update_all(map, keys, values, *count)?;
             }
@@ -288,7 +371,7 @@ impl Directory {
                 };
             }
         }
-        if self.lengths() != before {
+        if self.counts.lengths() != before {
             self.publish(maps)?;
         }
         result
@@ -318,7 +401,7 @@ impl Directory {
 
     /// Removes assignments of packets in both directions.
     pub(crate) fn unseat(&mut self, maps: &dyn Maps, matches: &[Match]) -> Result<(), MapsError> {
-        let before = self.lengths();
+        let before = self.counts.lengths();
         let mut result = Ok(());
         for matched in matches {
             for entry in Self::entries(matched) {
@@ -333,62 +416,15 @@ impl Directory {
                 }
             }
         }
-        if self.lengths() != before {
+        if self.counts.lengths() != before {
             self.publish(maps)?;
         }
         result
     }
 
-    /// The lengths and links that are in use.
-    fn lengths(&self) -> Lengths {
-        let used = |counts: &[u32]| -> Vec<u32> {
-            let lengths = (0..counts.len() as u32).rev();
-            lengths
-                .filter(|&length| counts[length as usize] > 0)
-                .collect()
-        };
-        let (four, more): (Vec<u32>, Vec<u32>) = used(&self.lengths4)
-            .into_iter()
-            .partition(|&length| length <= 32);
-        let links = (0..3).filter(|&kind| self.links[kind] > 0);
-        Lengths {
-            ipv4: [four, more].concat(),
-            ipv6: used(&self.lengths6),
-            links: links.map(|kind| 1 << kind).sum(),
-        }
-    }
-
-    /// Whether there is room for as many entries as are counted.
-    fn check_room(&self, maps: &dyn Maps) -> Result<(), MapsError> {
-        for (what, map, counts) in [
-            ("IPv4 prefixes", "seats4", &self.lengths4[..]),
-            ("IPv6 prefixes", "seats6", &self.lengths6),
-            ("tags and sessions", "seats_link", &self.links),
-        ] {
-            let (found, room) = (counts.iter().sum::<u32>() as usize, maps.room(map));
-            if found > room {
-                return Err(MapsError::room(what, found, room));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_lengths(&self) -> Result<(), MapsError> {
-        let Lengths { ipv4, ipv6, .. } = self.lengths();
-        for (what, found) in [
-            ("different lengths of IPv4 prefixes", ipv4.len()),
-            ("different lengths of IPv6 prefixes", ipv6.len()),
-        ] {
-            if found > LENGTHS {
-                return Err(MapsError::room(what, found, LENGTHS));
-            }
-        }
-        Ok(())
-    }
-
     /// Publishes settings and lengths to packets, all at once.
     pub(crate) fn publish(&self, maps: &dyn Maps) -> Result<(), MapsError> {
-        let lengths = self.lengths();
+        let lengths = self.counts.lengths();
         let mut record = Record::new(settings::SIZE_OF)
             .with(settings::HASH, self.hash)
             .with(settings::OVERHEAD, self.accounting.overhead.into())

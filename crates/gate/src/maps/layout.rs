@@ -2,6 +2,7 @@
 
 pub(crate) use super::record::{Array, Field, Record, network_words};
 use crate::config::Config;
+use crate::path::Remembered;
 use crate::state::Plans;
 use crate::table::{Counters, LimiterState, QueueState};
 use crate::{limits, table};
@@ -29,6 +30,16 @@ const _: () = {
 /// The plan of a limiter; `None` before its first packet.
 pub(crate) fn plan_of(state: &[u8]) -> Option<u32> {
     (limiter::VERSION.of(state) > 0).then(|| limiter::PLAN.of(state))
+}
+
+/// What a limiter with this memory knows, for the other gate of a pair; `None` before its first packet.
+pub(crate) fn remembered(limiter: u32, state: &[u8]) -> Option<Remembered> {
+    plan_of(state).map(|_| Remembered {
+        limiter,
+        version: limiter::VERSION.of(state),
+        at: latest(state),
+        state: state.to_vec(),
+    })
 }
 
 /// The number of queues of an encoded plan.

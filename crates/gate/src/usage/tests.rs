@@ -291,6 +291,58 @@ fn two_gates_share_volumes_and_begin_again_together() {
     assert_eq!(there.of("bob"), None);
 }
 
+/// A machine whose disk is new, or went back to an older file, must not give volumes back.
+#[test]
+fn what_a_machine_that_was_replaced_counted_is_kept() {
+    let [mut here, mut there] = [Usage::default(), Usage::default()];
+    let count = |one: &mut Usage, gate, bytes| one.count(gate, &reading(&[("ann", bytes)]), &on(1));
+    let share = |from: &Usage, to: &mut Usage| to.learn(from.shared());
+    let both = |here: &mut Usage, there: &mut Usage| {
+        for _ in 0..2 {
+            share(there, here);
+            share(here, there);
+        }
+        (down(here, "ann"), down(there, "ann"))
+    };
+    count(&mut here, 1, 0);
+    count(&mut there, 2, 0);
+    count(&mut here, 1, 50);
+    count(&mut there, 2, 1000);
+    assert_eq!(both(&mut here, &mut there), (Some(1050), Some(1050)));
+    // A reboot: the file is a minute old.
+    let old = there.clone();
+    count(&mut there, 2, 1010);
+    assert_eq!(both(&mut here, &mut there), (Some(1060), Some(1060)));
+    let mut there = old;
+    count(&mut there, 3, 5);
+    assert_eq!(both(&mut here, &mut there), (Some(1060), Some(1060)));
+    // A new machine, and what passes it.
+    let mut there = Usage::default();
+    count(&mut there, 4, 0);
+    assert_eq!(both(&mut here, &mut there), (Some(1060), Some(1060)));
+    count(&mut there, 4, 300);
+    assert_eq!(both(&mut here, &mut there), (Some(1360), Some(1360)));
+    // A file keeps it. Then the other machine is replaced, too.
+    let text = serde_json::to_string(&here).expect("text");
+    let mut here: Usage = serde_json::from_str(&text).expect("volumes");
+    assert_eq!(both(&mut here, &mut there), (Some(1360), Some(1360)));
+    let mut here = Usage::default();
+    count(&mut here, 5, 0);
+    assert_eq!(both(&mut here, &mut there), (Some(1360), Some(1360)));
+    // A month that begins at 0 by request begins without it, also where a new machine does not know of that yet.
+    assert!(here.reset("ann", 5000));
+    assert_eq!(both(&mut here, &mut there), (Some(0), Some(0)));
+    count(&mut there, 4, 310);
+    assert_eq!(both(&mut here, &mut there), (Some(10), Some(10)));
+    let mut there = Usage::default();
+    count(&mut there, 6, 0);
+    assert_eq!(both(&mut here, &mut there), (Some(10), Some(10)));
+    let december = Moment { month: 12, ..on(1) };
+    here.count(5, &reading(&[("ann", 1)]), &december);
+    there.count(6, &reading(&[("ann", 0)]), &december);
+    assert_eq!(both(&mut here, &mut there), (Some(1), Some(1)));
+}
+
 #[test]
 fn a_damaged_file_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -385,13 +385,21 @@ pub fn skipped(
     Ok(())
 }
 
+/// Keys and tables of the file, as texts have them.
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
 /// Reports the changes of a start or reload that are not about subscribers.
 fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     if done.settings {
-        writeln!(
-            out,
-            "the settings for all packets changed (`accounting`, `unknown`, `other-frames`, `link-frames`)"
-        )?;
+        // A daemon of an earlier version does not say which.
+        let names = match &done.changed_settings[..] {
+            [] => String::new(),
+            names => format!(": {}", quoted(names)),
+        };
+        writeln!(out, "the settings for all packets changed{names}")?;
     }
     if done.nodes {
         writeln!(out, "nodes of the network changed")?;
@@ -404,7 +412,18 @@ fn places(out: &mut impl Write, done: &Reloaded) -> std::io::Result<()> {
     };
     list("attached to", &done.attached)?;
     list("detached from", &done.detached)?;
+    if !done.replaced.is_empty() {
+        let names = done.replaced.join(", ");
+        writeln!(out, "programs of another version were replaced: {names}")?;
+    }
+    for program in &done.kept {
+        writeln!(out, "warning: {program}: {}", logs::KEPT)?;
+    }
     skipped(out, "", done.skipped_lines, &done.skipped)?;
+    if !done.restart.is_empty() {
+        let names = quoted(&done.restart);
+        writeln!(out, "warning: {names} changed: restart the daemon")?;
+    }
     for place in &done.missing {
         writeln!(
             out,
@@ -464,7 +483,9 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         true => "the limits stay in force",
         false => "packets that came in are still sent, and no more pass",
     };
-    let gate = LocalGate::held(gate).lenient(options.imports.lenient);
+    let gate = LocalGate::held(gate)
+        .lenient(options.imports.lenient)
+        .of_daemon(&config);
     if spare.is_none() {
         spare = stand_by()?;
     }

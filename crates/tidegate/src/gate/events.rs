@@ -107,6 +107,8 @@ impl Events {
             "attached": places(&report.attached),
             "detached": places(&report.detached),
             "no_longer_set": Some(&report.reset).filter(|reset| !reset.is_empty()),
+            "settings": Some(&report.settings).filter(|settings| !settings.is_empty()),
+            "needs_restart": Some(&report.restart).filter(|restart| !restart.is_empty()),
             "missing": Some(&report.missing).filter(|missing| !missing.is_empty()),
         });
         self.add(by, event, details);

@@ -98,6 +98,10 @@ pub fn reloaded(result: Result<Report, ControlError>) -> Result<Report, ControlE
     result
 }
 
+/// What is said of a program of another version that stays in force.
+pub const KEPT: &str = "a program of another version of tidegate goes on to limit packets: to replace it, run `tidegate gate down` and start the \
+                        gate again";
+
 /// Logs the changes of a start or a reload.
 pub fn report(report: &Report, what: &str) {
     let count = |names: &[String]| names.len() as u64;
@@ -122,6 +126,23 @@ pub fn report(report: &Report, what: &str) {
             subscriber,
             "a live change of this subscriber no longer applies: the file changed the subscriber"
         );
+    }
+    if !report.settings.is_empty() {
+        let settings = report.settings.join(", ");
+        tracing::info!(settings, "settings for all packets changed");
+    }
+    for changed in &report.restart {
+        tracing::warn!(
+            changed,
+            "this part of the file changed, and takes effect when the daemon restarts"
+        );
+    }
+    if !report.replaced.is_empty() {
+        let programs = report.replaced.join(", ");
+        tracing::info!(programs, "programs of another version were replaced");
+    }
+    for program in &report.kept {
+        tracing::warn!(program, "{}", KEPT);
     }
     for mistake in &report.skipped {
         tracing::warn!(

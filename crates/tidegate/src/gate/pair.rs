@@ -195,7 +195,7 @@ impl Pair {
             "/v1/pair/limiters",
             &json!({ "within_ms": within.as_millis() as u64 }),
         )?;
-        let done = own.gate.pair(false, |gate| gate.import(&limiters))?;
+        let done = own.gate.pair(|gate| gate.import(&limiters))?;
         self.lock().unknown = done.unknown;
         Ok(())
     }
@@ -203,14 +203,14 @@ impl Pair {
     /// Does what the other gate did.
     fn follow(&self, own: &Own<'_>, told: Told) -> anyhow::Result<()> {
         // One of both keeps its key.
-        own.gate.pair(true, |gate| match told.hash < gate.hash() {
+        own.gate.pair(|gate| match told.hash < gate.hash() {
             true => gate.set_hash(told.hash),
             false => Ok(()),
         })?;
         let mut refused = false;
         for change in told.changes {
             let SharedChange { name, stamp, .. } = &change;
-            match own.gate.pair(true, |gate| gate.adopt(&change)) {
+            match own.gate.adopt(&change) {
                 Ok(true) => {
                     tracing::info!(subscriber = name, "set, as at the other gate");
                     let what = json!({

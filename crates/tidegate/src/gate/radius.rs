@@ -361,11 +361,13 @@ fn act(api: &Api, sessions: &Sessions, request: &Request, by: &str) -> Result<()
         }
         Err(error) => {
             tracing::error!(subscriber = name, by, %error, "a request of RADIUS failed");
-            Err(match error {
-                ControlError::Invalid(_) => Refused::Invalid,
-                ControlError::Unknown(_) => Refused::Nobody,
-                _ => Refused::Failed,
-            })
+            match error {
+                // Accounting was received: to send it again would not help.
+                ControlError::Invalid(_) if request.is_accounting() => Ok(()),
+                ControlError::Invalid(_) => Err(Refused::Invalid),
+                ControlError::Unknown(_) => Err(Refused::Nobody),
+                _ => Err(Refused::Failed),
+            }
         }
     }
 }

@@ -249,6 +249,13 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         let text = "a change was made only in part: `tidegate gate reload` tries again";
         writeln!(out, "  {}", paint.alarm(text))?;
     }
+    if !status.outdated.is_empty() {
+        let names = status.outdated.join(", ");
+        let text = format!(
+            "{names}: of another version of tidegate; restart the daemon to replace them, or run `tidegate gate reload` without one"
+        );
+        writeln!(out, "  {}", paint.alarm(&text))?;
+    }
     for (way, counted) in both(&status.down, &status.up) {
         writeln!(
             out,

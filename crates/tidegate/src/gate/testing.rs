@@ -194,6 +194,7 @@ impl Control for Fake {
             events: None,
             identity: 7,
             unsettled: false,
+            outdated: Vec::new(),
         })
     }
 

@@ -39,6 +39,9 @@ pub struct Status {
     pub shadow: bool,
     /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub unsettled: bool,
+    /// The programs that limit packets and are of another version of tidegate than this process. Left out if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outdated: Vec<String>,
     /// Seconds since the counters were read.
     pub age_s: f64,
     /// Packets to all subscribers.
@@ -360,6 +363,18 @@ pub struct Reloaded {
     pub missing: Vec<String>,
     /// Whether settings for all packets changed, such as `accounting` or `unknown`.
     pub settings: bool,
+    /// The keys and tables of the file that set them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_settings: Vec<String>,
+    /// Keys and tables of the file that changed, and that take effect when the daemon restarts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart: Vec<String>,
+    /// Programs of another version of tidegate that those of this one replaced. Left out if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
+    /// Programs of another version that stay in force, each with the reason. Left out if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
     /// Whether nodes of the network changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nodes: bool,
@@ -416,7 +431,11 @@ impl From<&Report> for Reloaded {
             attached: places(&report.attached, true),
             detached: places(&report.detached, false),
             missing: report.missing.clone(),
-            settings: report.settings,
+            settings: !report.settings.is_empty(),
+            changed_settings: report.settings.clone(),
+            restart: report.restart.clone(),
+            replaced: report.replaced.clone(),
+            kept: report.kept.clone(),
             nodes: report.nodes,
             skipped_lines: report.skipped_lines as u64,
             skipped: report.skipped.clone(),
@@ -500,6 +519,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
         set: reading.roster.set(),
         shadow: overview.shadow,
         unsettled: overview.unsettled,
+        outdated: overview.outdated.iter().map(|&name| name.into()).collect(),
         age_s: reading.at.elapsed().as_secs_f64(),
         down: down.into(),
         up: up.into(),

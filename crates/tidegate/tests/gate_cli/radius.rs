@@ -167,6 +167,22 @@ fn an_access_server_by_radius() {
     }
     assert_eq!(of("cem")["matches"].as_array().map(Vec::len), Some(2));
 
+    // Prefixes may have 16 lengths; /48 and /56 are in use. What has no room is answered, since it would have none when it
+    // is sent again.
+    for bits in 20..34 {
+        machine.gate(&["assign", "dot", &format!("2001::/{bits}")]);
+    }
+    let before = of("cem")["matches"].clone();
+    let (code, said) = acct(
+        "Acct-Status-Type = Start, User-Name = cem, Delegated-IPv6-Prefix = 2001:db8:7000::/36",
+    );
+    assert!(code == 0 && said.contains("Accounting-Response"), "{said}");
+    assert_eq!(of("cem")["matches"], before);
+    let error = machine.gate_fails(&["assign", "cem", "2001:db8:7000::/36"], 1);
+    let needed =
+        "2001:db8:7000::/36 cannot be assigned: 17 different lengths of IPv6 prefixes are needed";
+    assert!(error.contains(needed), "{error}");
+
     // However many packets are ignored, they are a line a second.
     let began = Instant::now();
     let flood = "for i in $(seq 200); do echo x > /dev/udp/127.0.0.1/1813; done; sleep 1.2";

@@ -3,7 +3,7 @@ use tidegate_limiter::PolicyTree;
 use super::*;
 use crate::binding::Binding;
 use crate::config::plan_key;
-use crate::control::inspect;
+use crate::control::{SharedGate, inspect};
 use crate::limits::Boost;
 use crate::memory::Memory;
 use crate::testing::Site;
@@ -76,6 +76,41 @@ fn settings_add_up_until_they_are_reset() {
         panic!("{unknown:?}");
     };
     assert!(text.contains("alice"), "{text}");
+}
+
+/// Otherwise 100,000 subscribers would be read anew several times a second.
+#[test]
+fn what_the_other_gate_of_a_pair_asks_for_drops_nothing_that_was_read() {
+    let site = Site::new();
+    let gate = SharedGate::new(Box::new(up(&site)));
+    let roster = || gate.reading().expect("a reading").roster.clone();
+    let first = roster();
+    let hash = gate.pair(|gate| Ok(gate.hash())).expect("told");
+    gate.pair(|gate| gate.set_hash(hash)).expect("set");
+    gate.pair(|gate| gate.export(1)).expect("told");
+    let mut change = SharedChange {
+        name: "alice".into(),
+        stamp: 7,
+        setting: Some(Setting {
+            plan: Some("basic".into()),
+            ..Setting::default()
+        }),
+        matches: None,
+    };
+    let plan = |roster: &Roster| roster.subscribers[0].plan_name().to_owned();
+    assert!(Arc::ptr_eq(&first, &roster()));
+    assert!(gate.adopt(&change).expect("made"));
+    let second = roster();
+    assert_eq!(
+        (plan(&first), plan(&second)),
+        ("gold".into(), "basic".into())
+    );
+    // It is known already.
+    assert!(!gate.adopt(&change).expect("known"));
+    assert!(Arc::ptr_eq(&second, &roster()));
+    (change.stamp, change.setting) = (8, None);
+    assert!(gate.adopt(&change).expect("made"));
+    assert_eq!(plan(&roster()), "gold");
 }
 
 /// As for circuits of LibreQoS, whose plan has no rates.
@@ -335,7 +370,10 @@ fn keys_of_the_plan_are_set_one_by_one() {
     };
     let template = |gate: &mut LocalGate<Memory>| {
         let (state, _) = gate.fresh().expect("a state");
-        let plan = state.members["alice"].plan(state).expect("a plan");
+        let alice = &state.members["alice"];
+        let set = alice.setting.clone().unwrap_or_default();
+        let plan = state.plan_of(&alice.declared, &set).expect("it fits");
+        let plan = plan.expect("a plan");
         plan.into_owned()
     };
     let before = template(&mut gate);

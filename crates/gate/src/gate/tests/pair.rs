@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Config;
+use crate::matches;
 use crate::pair::{Imported, SharedChange};
 
 fn up(site: &Site) -> Own {
@@ -131,7 +132,7 @@ fn what_the_other_gate_said_is_not_said_back() {
     let memory = |site: &Site| Memory::at(site.pins(), |path| path.memory.clone()).expect("a path");
     let pass = |site: &Site, limiter, at| {
         Memory::at(site.pins(), |path| {
-            (path.now, _) = (at, path.memory.insert(limiter, (at, vec![7; 8])));
+            (path.now, _) = (at, path.memory.insert(limiter, (1, at, vec![7; 8])));
         });
     };
     // A packet of each direction; what a gate says reaches the other one a millisecond later, whose clock is another.
@@ -154,4 +155,121 @@ fn what_the_other_gate_said_is_not_said_back() {
     Memory::at(sites[0].pins(), |path| path.memory.clear());
     let back = there.export(3600 * SECOND).expect("said");
     assert_eq!(here.import(&back).expect("taken").taken, 2);
+}
+
+/// Tells both gates what changed at the other one, `first` at one of them, until nothing is new.
+fn tell_each_other(gates: &mut [Own; 2], first: usize) {
+    for round in 0..4 {
+        let told = gates[(round + first + 1) % 2].changes_since(0);
+        for change in told {
+            gates[(round + first) % 2].adopt(&change).expect("made");
+        }
+    }
+}
+
+/// Makes the next change of a subscriber later than any change so far, also than one of the same millisecond at the other gate.
+fn a_moment_later(gate: &mut Own, name: &str) {
+    gate.adjust(name, None, &[]).expect("nothing changes");
+}
+
+#[test]
+fn an_address_stays_with_the_subscriber_that_got_it_later() {
+    let address = |text: &str| matches::read(text).expect("an address")[0];
+    let (lent, owned) = (address("10.0.0.7"), address("192.0.2.1"));
+    for first in [0, 1] {
+        let sites = [Site::new(), Site::new()];
+        let mut gates = [up(&sites[0]), up(&sites[1])];
+        let assign = |what| [MatchChange::Assign(what)];
+        let has = |gate: &Own, name: &str, what| {
+            let found = gate.subscriber(name).expect("there");
+            found.matches.contains(what)
+        };
+        // Both gates assign the address before they hear of one another.
+        gates[0].adjust("bob", None, &assign(lent)).expect("set");
+        a_moment_later(&mut gates[1], "alice");
+        gates[1].adjust("alice", None, &assign(lent)).expect("set");
+        tell_each_other(&mut gates, first);
+        for (gate, site) in gates.iter().zip(&sites) {
+            assert!(has(gate, "alice", &lent) && !has(gate, "bob", &lent));
+            assert!(has(gate, "alice", &owned), "nothing else is lost");
+            site.holds(gate.state());
+        }
+        // A later change of a subscriber to what the file says takes nothing from who has it since.
+        gates[0]
+            .adjust("alice", None, &[MatchChange::AsDeclared])
+            .expect("set");
+        a_moment_later(&mut gates[1], "bob");
+        gates[1].adjust("bob", None, &assign(owned)).expect("set");
+        tell_each_other(&mut gates, first);
+        for (gate, site) in gates.iter().zip(&sites) {
+            assert!(has(gate, "bob", &owned) && !has(gate, "alice", &owned));
+            site.holds(gate.state());
+        }
+    }
+}
+
+#[test]
+fn nothing_goes_back_to_a_subscriber_that_gave_it_up_later() {
+    for first in [0, 1] {
+        let sites = [Site::new(), Site::new()];
+        let mut gates = [up(&sites[0]), up(&sites[1])];
+        let tag = gates[0].subscriber("bob").expect("there").matches[0];
+        gates[0]
+            .adjust("alice", None, &[MatchChange::Assign(tag)])
+            .expect("set");
+        tell_each_other(&mut gates, first);
+        // One gate gives the tag back to bob. The other one has taken all from him meanwhile, and more lately.
+        gates[0]
+            .adjust("alice", None, &[MatchChange::Release(tag)])
+            .expect("set");
+        a_moment_later(&mut gates[1], "bob");
+        let other = matches::read("10.0.0.9").expect("an address")[0];
+        gates[1]
+            .adjust("bob", None, &[MatchChange::Assign(other)])
+            .expect("set");
+        tell_each_other(&mut gates, first);
+        for (gate, site) in gates.iter().zip(&sites) {
+            let bob = gate.subscriber("bob").expect("there");
+            assert_eq!(bob.matches, [other]);
+            site.holds(gate.state());
+        }
+    }
+}
+
+#[test]
+fn a_limiter_without_packets_since_its_plan_changed_is_not_said() {
+    let site = Site::new();
+    let mut gate = up(&site);
+    let limiter = gate.state().members["alice"].limiter(Direction::Down);
+    Memory::at(site.pins(), |path| {
+        (path.now, _) = (10, path.memory.insert(limiter, (1, 5, vec![7; 8])));
+    });
+    let said = |gate: &Own| gate.export(3600 * 1_000_000_000).expect("said");
+    assert_eq!(
+        crate::pair::Reader::new(&said(&gate))
+            .expect("said")
+            .count(),
+        1
+    );
+    let slow = Setting {
+        down: Some(Rate::from_bits_per_second(4_000_000)),
+        ..Setting::default()
+    };
+    gate.set("alice", &slow).expect("set");
+    assert_eq!(
+        crate::pair::Reader::new(&said(&gate))
+            .expect("said")
+            .count(),
+        0
+    );
+    // Its next packet lets it follow the new plan.
+    Memory::at(site.pins(), |path| {
+        path.memory.insert(limiter, (2, 6, vec![7; 8]))
+    });
+    assert_eq!(
+        crate::pair::Reader::new(&said(&gate))
+            .expect("said")
+            .count(),
+        1
+    );
 }

@@ -40,6 +40,40 @@ fn a_change_that_fails_at_any_step_is_undone() {
 }
 
 #[test]
+fn an_address_without_room_is_refused_and_nothing_is_written() {
+    let site = Site::new();
+    let (mut gate, _) = Own::up(&site.config(&ONE)).expect("up");
+    let assign = |gate: &mut Own, text: &str| {
+        let what = crate::matches::read(text).expect("a prefix")[0];
+        gate.adjust("bob", None, &[MatchChange::Assign(what)])
+    };
+    // The file has addresses of the length 32 alone.
+    for length in 17..32 {
+        assign(&mut gate, &format!("10.{length}.0.0/{length}")).expect("there is room");
+    }
+    let before = (gate.state().clone(), site.files());
+    let journal = std::fs::read(site.state().join("journal")).expect("a journal");
+    Memory::at(site.pins(), |memory| memory.log.clear());
+    let refused = assign(&mut gate, "10.0.0.0/16").expect_err("no room");
+    assert!(matches!(&refused, GateError::Setting(_)), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .starts_with("10.0.0.0/16 cannot be assigned: ")
+    );
+    assert_eq!((gate.state().clone(), site.files()), before);
+    assert_eq!(
+        std::fs::read(site.state().join("journal")).expect("a journal"),
+        journal
+    );
+    let log = Memory::at(site.pins(), |memory| memory.log.clone()).expect("there");
+    assert!(log.is_empty(), "{log:?}");
+    // A length that is in use has room.
+    assign(&mut gate, "10.200.0.0/17").expect("there is room");
+    site.holds(gate.state());
+}
+
+#[test]
 fn a_setting_that_fails_at_any_step_is_undone() {
     for step in 0.. {
         for later in [false, true] {

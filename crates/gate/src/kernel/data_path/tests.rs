@@ -83,6 +83,33 @@ fn a_gate_is_read_and_changed_in_its_own_network_namespace_only() {
     });
 }
 
+/// As after an update of the package.
+#[test]
+fn the_next_daemon_replaces_programs_of_another_version() {
+    let test = "the_next_daemon_replaces_programs_of_another_version";
+    in_kernel(test, |site, _| {
+        let config = site.config(&file(""));
+        let (gate, report, _) = Gate::<Kernel>::start(&config).expect("up");
+        assert_eq!((&report.replaced[..], &report.kept[..]), (&[][..], &[][..]));
+        let before = gate.state().clone();
+        drop(gate);
+        for name in ["tc_down", "tc_up"] {
+            let note = site.pins().join("programs").join(format!("{name}_of"));
+            std::fs::remove_file(note).expect("noted");
+        }
+        let view = View::<Kernel>::open(site.folders()).expect("a view");
+        assert_eq!(view.overview().outdated, ["tc_down", "tc_up"]);
+        let (gate, report, taken) = Gate::<Kernel>::start(&config).expect("up");
+        assert!(taken);
+        assert_eq!(report.replaced, ["tc_down", "tc_up"]);
+        assert_eq!(attached(&gate), [true, true]);
+        assert!(gate.overview().outdated.is_empty());
+        assert_eq!(gate.state().members, before.members);
+        gate.down().expect("down");
+        assert!(!site.pins().exists(), "nothing is left");
+    });
+}
+
 #[test]
 fn a_gate_in_the_kernel_is_taken_over_changed_and_taken_off() {
     let test = "a_gate_in_the_kernel_is_taken_over_changed_and_taken_off";

@@ -39,7 +39,7 @@ pub async fn changes(
     let Since { since, volumes } = Since::new(body).map_err(ControlError::Invalid)?;
     let told = ask(api, move |api| {
         let volumes = volumes.then(|| api.keeper.shared()).flatten();
-        api.gate.pair(false, |gate| {
+        api.gate.pair(|gate| {
             Ok(Told {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 hash: gate.hash(),
@@ -64,7 +64,7 @@ pub async fn limiters(
     let Within { within_ms } = Within::new(body).map_err(ControlError::Invalid)?;
     let within = within_ms.saturating_mul(1_000_000);
     let bytes = ask(api, move |api| {
-        let bytes = api.gate.pair(false, |gate| gate.export(within))?;
+        let bytes = api.gate.pair(|gate| gate.export(within))?;
         // A gate asks for limiters last: so far all went well there.
         if let Some(pair) = &api.pair {
             pair.was_asked();

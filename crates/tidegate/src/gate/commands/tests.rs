@@ -54,7 +54,8 @@ fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
     let endpoints = Endpoints::open(&config).expect("open");
     std::thread::spawn(move || {
         let (gate, _, _) = Gate::<Memory>::start(&config)?;
-        endpoints.serve(Box::new(LocalGate::held(gate)), "the limits stay in force")
+        let gate = LocalGate::held(gate).of_daemon(&config);
+        endpoints.serve(Box::new(gate), "the limits stay in force")
     })
 }
 
@@ -122,6 +123,39 @@ fn commands_ask_the_daemon_that_has_the_gate() {
     down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
     running.join().expect("no panic").expect("ended well");
     assert!(!site.state().exists(), "nothing is left");
+}
+
+#[test]
+fn a_reload_names_what_changed_and_what_needs_a_restart() {
+    let site = Site::new();
+    let running = daemon(&site);
+    while LocalGate::<Memory>::watched(&site.state()).is_err() {
+        std::thread::sleep(PAUSE);
+    }
+    let said = |text: &str| {
+        site.write(text);
+        let daemon = Remote::connect(&site.state()).expect("a daemon");
+        let done = daemon.reload(None, false).expect("reloaded");
+        let mut out = Vec::new();
+        places(&mut out, &done).expect("written");
+        String::from_utf8(out).expect("text")
+    };
+    assert_eq!(said(Site::FILE), "");
+    let head = "shadow = true\nsources = \"known\"\nwatch = {}\n";
+    let tail = "[api]\nlisten = \"127.0.0.1:0\"\n[pair]\npeer = \"127.0.0.1:9\"\n[radius]\naccounting = \"127.0.0.1:0\"\nsecret = \"secret\"\nclients = [\"127.0.0.1\"]\n";
+    let restart = "warning: `[api]`, `[radius]`, `[pair]` changed: restart the daemon\n";
+    assert_eq!(
+        said(&format!("{head}{}{tail}", Site::FILE)),
+        format!("the settings for all packets changed: `sources`, `shadow`, `[watch]`\n{restart}")
+    );
+    // It is said until the daemon restarts, or the file is as it was.
+    assert_eq!(said(&format!("{head}{}{tail}", Site::FILE)), restart);
+    assert_eq!(
+        said(Site::FILE),
+        "the settings for all packets changed: `sources`, `shadow`, `[watch]`\n"
+    );
+    down::<Memory>(&Down { pins: None }, &site.state()).expect("down");
+    running.join().expect("no panic").expect("ended well");
 }
 
 #[test]

@@ -25,6 +25,19 @@ fn a_shadow_is_no_limit() {
 }
 
 #[test]
+fn programs_of_another_version_are_named() {
+    let mut fake = Fake::new(1);
+    let mut overview = fake.overview().expect("one");
+    overview.outdated = vec!["tc_down", "tc_up"];
+    let status = view::status(&overview, &fake.read().expect("read"));
+    let whole = text(|out| whole(out, &status, paint()));
+    assert!(
+        whole.contains("tc_down, tc_up: of another version of tidegate; restart the daemon"),
+        "{whole}"
+    );
+}
+
+#[test]
 fn shows_the_whole_and_the_heaviest_in_80_columns() {
     let mut fake = Fake::new(30);
     fake.set("s000029", &Default::default()).expect("set");

@@ -1,25 +1,35 @@
 //! Tests that a limiter goes on in another gate where it was.
 
 use super::*;
+use crate::path::Remembered;
 
 /// Takes the limiter to another place: another number and version of its plan, and a clock that is ahead by this time.
 fn carry(pair: &mut Pair<'_>, ahead: Nanos) {
     let kernel = pair.gate.kernel();
-    let [(0, at, state)] = &kernel.export(0..1, 0).unwrap()[..] else {
+    let told = kernel.export(0..1, 0).unwrap();
+    let [
+        Remembered {
+            limiter: 0,
+            at,
+            state,
+            ..
+        },
+    ] = &told[..]
+    else {
         panic!("one limiter has had packets");
     };
-    let (at, state) = (*at, state.clone());
+    let at = *at;
     kernel.forget(0).unwrap();
     pair.sit();
     // It is the same plan for the reference.
     pair.changed = false;
     let seat = (pair.seat.plan, pair.seat.version);
     let kernel = pair.gate.kernel();
-    assert!(kernel.import(0, seat, &state, at + ahead).unwrap());
+    assert!(kernel.import(0, seat, state, at + ahead).unwrap());
     pair.ahead += ahead;
     // What is not later, and what is no limiter, changes nothing.
     let there = kernel.read(0).unwrap();
-    assert!(!kernel.import(0, seat, &state, at + ahead).unwrap());
+    assert!(!kernel.import(0, seat, state, at + ahead).unwrap());
     assert!(!kernel.import(0, seat, &state[8..], at + ahead + 1).unwrap());
     assert!(
         !kernel

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Dpdk;
 use crate::dpdk::tests::{alone, decide};
-use crate::path::DataPath;
+use crate::path::{DataPath, Remembered};
 
 /// Puts the limiter on DPDK under the same plan.
 fn follow(path: &mut Dpdk, pair: &Pair<'_>) {
@@ -94,7 +94,7 @@ fn the_gate_on_dpdk_decides_the_same() {
         // Both tell another gate the same, and the limiter goes on there.
         let told = path.export(0..1_024, 0).unwrap();
         assert_eq!(told, pair.gate.kernel().export(0..1, 0).unwrap());
-        let (_, at, state) = &told[0];
+        let Remembered { at, state, .. } = &told[0];
         assert_eq!(path.export(0..1_024, at + 1).unwrap(), []);
         let seat = (pair.seat.plan, pair.seat.version);
         path.forget(0).unwrap();
