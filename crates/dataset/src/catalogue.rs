@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use crate::content::{Content, Lengths, Piece};
 use crate::entry::{Entry, Held, Overlap, Refused};
@@ -28,6 +29,8 @@ struct Known {
     heads: HashMap<String, HashSet<String>>,
     lengths: Lengths,
     drafts: HashSet<String>,
+    /// Of rows that are of no file: when they came to their places, and their bytes. Those that were asked for.
+    sizes: HashMap<String, (SystemTime, u64)>,
 }
 
 impl Catalogue {
@@ -124,6 +127,35 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Removes the oldest rows that are of no file, until all such take so many bytes at most. Those of the latest capture stay.
+    /// Returns of how many captures they were.
+    pub(crate) fn keep(&self, most: u64) -> Result<u64, Error> {
+        let commits = self.commits();
+        // Of rows that are not at their places, nothing is known yet.
+        if !commits.is_empty() {
+            return Ok(0);
+        }
+        let mut known = self.known();
+        let mut oldest = known.live(&self.places)?;
+        let mut bytes: u64 = oldest.iter().map(|old| old.bytes).sum();
+        oldest.sort_unstable();
+        oldest.pop();
+        let mut removed = 0;
+        for old in oldest {
+            if bytes <= most {
+                break;
+            }
+            if let Some(entry) = known.entries.get(&old.id) {
+                self.places.remove(entry)?;
+            }
+            known.entries.remove(&old.id);
+            known.sizes.remove(&old.id);
+            bytes -= old.bytes;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
     fn commits(&self) -> MutexGuard<'_, VecDeque<(PathBuf, Entry)>> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +165,39 @@ impl Catalogue {
     }
 }
 
+/// Rows that are of no file, in the order in which they are removed.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Live {
+    /// The first hour of which there are rows.
+    hour: Option<String>,
+    came: SystemTime,
+    id: String,
+    bytes: u64,
+}
+
 impl Known {
+    /// All rows that are of no file.
+    fn live(&mut self, places: &Places) -> Result<Vec<Live>, Error> {
+        let mut found = Vec::new();
+        for (id, entry) in &self.entries {
+            if entry.live.is_none() {
+                continue;
+            }
+            let (came, bytes) = match self.sizes.get(id) {
+                Some(size) => *size,
+                None => places.size(entry)?,
+            };
+            self.sizes.insert(id.clone(), (came, bytes));
+            found.push(Live {
+                hour: entry.partitions.iter().min().cloned(),
+                came,
+                id: id.clone(),
+                bytes,
+            });
+        }
+        Ok(found)
+    }
+
     fn add(&mut self, entry: Entry) {
         for old in &entry.replaces {
             self.entries.remove(old);

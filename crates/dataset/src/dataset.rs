@@ -159,6 +159,15 @@ impl Dataset {
         self.catalogue.place_rest()
     }
 
+    /// Removes the oldest rows that are of no file, such as those of [live](Self::live) traffic, until all such take so many bytes at
+    /// most. The latest ones stay in any case. Returns of how many captures they were.
+    ///
+    /// # Errors
+    /// Some cannot be removed.
+    pub fn keep(&self, most: u64) -> Result<u64, Error> {
+        self.catalogue.keep(most)
+    }
+
     /// Begins to add rows that are of no file, such as those of a period of live traffic. The name says what they are of. It
     /// should be used once. If it was used before, a number is added.
     ///

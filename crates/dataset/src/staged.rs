@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
@@ -16,6 +17,8 @@ use crate::error::Error;
 const ENTRY: &str = "entry.json";
 /// Ends the name of a folder whose capture is committed.
 const COMMITTED: &str = ".committed";
+/// Ends the name of the record of a capture whose files are being removed.
+const REMOVED: &str = "removed";
 
 /// Makes what was created, renamed or removed in a folder last.
 fn sync(folder: &Path) -> Result<(), Error> {
@@ -157,7 +160,45 @@ impl Places {
         fs::remove_dir_all(committed).map_err(Error::at(committed))
     }
 
-    /// Finishes what an earlier process committed, and removes what it did not.
+    /// How many bytes a capture takes in its place, and when it came there.
+    pub(crate) fn size(&self, entry: &Entry) -> Result<(SystemTime, u64), Error> {
+        let path = self.entry(&entry.id);
+        let record = fs::metadata(&path).map_err(Error::at(&path))?;
+        let mut bytes = record.len();
+        for file in entry.files() {
+            let path = self.segments.join(file);
+            match fs::metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => bytes += other.map_err(Error::at(&path))?.len(),
+            }
+        }
+        let came = record.modified().map_err(Error::at(&path))?;
+        Ok((came, bytes))
+    }
+
+    /// Removes a capture: its record first, so that no record is of files that are gone. From its beginning on, a crash leaves
+    /// what the next process removes.
+    pub(crate) fn remove(&self, entry: &Entry) -> Result<(), Error> {
+        let aside = self.staged.join(&entry.id).with_extension(REMOVED);
+        rename(&self.entry(&entry.id), &aside)?;
+        sync(&self.staged)?;
+        sync(&self.captures)?;
+        self.remove_files(entry)?;
+        remove(&aside)
+    }
+
+    fn remove_files(&self, entry: &Entry) -> Result<(), Error> {
+        for file in entry.files() {
+            let path = self.segments.join(file);
+            remove(&path)?;
+            // The folders of its hour and of its day, if they are empty now.
+            let mut above = path.ancestors().skip(1).take(2);
+            let _ = above.try_for_each(fs::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Finishes what an earlier process committed or began to remove, and removes what it did not commit.
     pub(crate) fn recover(&self) -> Result<(), Error> {
         let mut kept = Vec::new();
         let list = fs::read_dir(&self.staged).map_err(Error::at(&self.staged))?;
@@ -171,6 +212,9 @@ impl Places {
             } else if path.is_dir() {
                 fs::remove_dir_all(&path).map_err(Error::at(&path))?;
             } else {
+                if path.extension().is_some_and(|end| end == REMOVED) {
+                    self.remove_files(&record(&path)?)?;
+                }
                 remove(&path)?;
             }
         }

@@ -1,5 +1,6 @@
 //! A dataset as its users meet it: what is in its folder after each step, and after a crash in between.
 
+mod kept;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -28,7 +28,8 @@ static __always_inline void fill(struct __sk_buff *skb, struct record *record, u
 	record->wire = skb->len;
 	record->kept = keep;
 	u32 marks = leaves ? OUTBOUND : skb->pkt_type < FROM_OTHERS ? INBOUND : 0;
-	if (skb->gso_segs > 1)
+	// Of what a virtual machine sends, the kernel knows the size of the pieces. It counts them, from 0 on, when it checks the headers.
+	if (skb->gso_segs > 1 || (skb->gso_segs == 0 && skb->gso_size > 0))
 		marks |= SUPER_PACKET;
 	record->tag = 0;
 	record->tag_type = 0;

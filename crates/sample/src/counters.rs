@@ -17,6 +17,8 @@ pub struct Counters {
     pub bytes: AtomicU64,
     /// Rows that were added to a dataset. The code that adds them counts them.
     pub rows: AtomicU64,
+    /// Periods whose rows could not be written. The code that adds rows counts them.
+    pub lost_periods: AtomicU64,
     /// Files that were removed to make room.
     pub removed: AtomicU64,
     /// How often the share was lowered.

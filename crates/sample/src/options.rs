@@ -4,8 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_trace::read::Clients;
+
 use crate::address::Addresses;
-use crate::choice::Choice;
+use crate::choice::{By, Choice};
 use crate::error::SampleError;
 use crate::files::{Closed, Rotation};
 use crate::fraction::Fraction;
@@ -59,6 +61,19 @@ impl Options {
             place: Place::Socket,
             host: Self::host_name(),
         }
+    }
+
+    /// Which addresses are one client in what is sampled, as readers take it from the header of a file.
+    pub fn told_apart(&self) -> Clients {
+        let bits = match self.choice.by {
+            By::Flow => Clients::ADDRESSES,
+            By::Client(prefixes) => (prefixes.v4, prefixes.v6),
+        };
+        let kept = match self.addresses {
+            Addresses::Keep | Addresses::Pseudonym => Clients::ADDRESSES,
+            Addresses::Prefix(prefixes) => (prefixes.v4, prefixes.v6),
+        };
+        Clients::new(bits, kept)
     }
 
     /// The name by which the kernel knows this host.

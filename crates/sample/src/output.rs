@@ -288,12 +288,14 @@ mod tests {
 
     use tidegate_testbed::TestbedError;
     use tidegate_testbed::namespace::Namespace;
-    use tidegate_trace::read::LinkType;
+    use tidegate_trace::read::{Capture, LinkType};
     use tidegate_trace::write::pcapng::Marks;
     use tidegate_trace::write::{Ends, TcpFrame};
 
     use super::*;
+    use crate::address::Addresses;
     use crate::key::Key;
+    use crate::net::Prefixes;
 
     const SECOND: Nanos = 1_000_000_000;
 
@@ -355,6 +357,35 @@ mod tests {
         let mount = format!("-t tmpfs -o {options} tmpfs /run/disk");
         space.run("mount", &mount).unwrap();
         space.enter(|| work(disk)).unwrap();
+    }
+
+    #[test]
+    fn readers_take_from_a_file_which_addresses_are_one_client() {
+        let clients = |v4, v6| By::Client(Prefixes { v4, v6 });
+        let cut = Addresses::Prefix(Prefixes { v4: 24, v6: 48 });
+        for (by, addresses) in [
+            (By::Flow, Addresses::Keep),
+            (By::Flow, cut),
+            (clients(32, 56), Addresses::Pseudonym),
+            (clients(24, 56), cut),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let Output {
+                mut options,
+                origin,
+                ..
+            } = output(root.path());
+            (options.choice.by, options.addresses) = (by, addresses);
+            let told = options.told_apart();
+            let mut output = Output::new(options, origin).unwrap();
+            write(&mut output, 1000);
+            output.end(&mut |_| {}).unwrap();
+            let file = fs::File::open(&output.complete().unwrap()[0]).unwrap();
+            let mut capture = Capture::new(file).unwrap();
+            assert!(capture.frame().unwrap().is_some());
+            let read = capture.sampled().map(|said| said.clients);
+            assert_eq!(read, Some(told), "{by:?} {addresses:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tidegate_trace::annotate::{
 use tidegate_trace::detect::cause::{Arrival, Findings, Group};
 use tidegate_trace::detect::{Basis, Cause, Judgement};
 use tidegate_trace::flow::{Ended, FlowSummary};
-use tidegate_trace::read::Nanos;
+use tidegate_trace::read::{Clients, Nanos, Sampled};
 
 use crate::headline;
 
@@ -123,6 +123,7 @@ impl Account {
 #[derive(Default)]
 pub struct Together {
     groups: BTreeMap<Group, Members>,
+    clients: Clients,
     kept: usize,
     too_many: bool,
 }
@@ -143,8 +144,8 @@ impl Together {
         }
         let summary = TransferSummary::new(transfer, metrics);
         let is_kept = |group: &Group| self.groups.contains_key(group);
-        let Some(group) = Group::of(&summary, Basis::Client, is_kept).filter(|_| !self.too_many)
-        else {
+        let group = Group::among(self.clients, &summary, Basis::Client, is_kept);
+        let Some(group) = group.filter(|_| !self.too_many) else {
             return;
         };
         let members = self.groups.entry(group).or_default();
@@ -325,6 +326,17 @@ impl Keeper {
 impl Sink for Keeper {
     fn begin(&mut self, at: Nanos) {
         self.start = Some(at);
+    }
+
+    fn sampled(&mut self, _: Nanos, said: Option<&Sampled>) {
+        let clients = said.map(|said| said.clients).unwrap_or_default();
+        if clients != self.together.clients {
+            // What was kept until now was judged in other groups.
+            self.together = Together {
+                clients,
+                ..Together::default()
+            };
+        }
     }
 
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics) {

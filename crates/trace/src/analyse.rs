@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::annotate::{Metrics, Transfer, TransferId, TransferSummary};
 use crate::detect::{Cause, DETECTORS, Detector, Judgement, Verdicts};
 use crate::flow::{Counters, FlowSink, FlowSummary, FlowTable, Settings};
-use crate::read::{Capture, Frame, Nanos, PassedOver, ReadError, Sampled};
+use crate::read::{Capture, Clients, Frame, Nanos, PassedOver, ReadError, Sampled};
 
 #[cfg(test)]
 mod tests;
@@ -246,10 +246,7 @@ impl Analysis {
                     Ok(Some(frame)) => {
                         let at = frame.at;
                         self.frame(&frame, sink);
-                        if capture.sampled() != self.sampled.as_ref() {
-                            self.sampled = capture.sampled().cloned();
-                            sink.sampled(at, self.sampled.as_ref());
-                        }
+                        self.said(at, capture.sampled(), sink);
                     }
                     Ok(None) => break 'frames Ok(()),
                     Err(error) => break 'frames Err(error),
@@ -258,6 +255,30 @@ impl Analysis {
         };
         passed_over.add(capture.passed_over());
         end
+    }
+
+    /// What a capture says of its sampler, after a frame of this time. [`analyse`] does this.
+    pub fn said(&mut self, from: Nanos, said: Option<&Sampled>, sink: &mut (impl Sink + ?Sized)) {
+        if said != self.sampled.as_ref() {
+            self.sampled(from, said, sink);
+        }
+    }
+
+    /// Frames from this time on are of a sampler, or of none.
+    #[cold]
+    fn sampled(&mut self, from: Nanos, said: Option<&Sampled>, sink: &mut (impl Sink + ?Sized)) {
+        self.clients(
+            said.map_or_else(Clients::default, |said| said.clients),
+            sink,
+        );
+        self.sampled = said.cloned();
+        sink.sampled(from, said);
+    }
+
+    /// Which addresses are one client, of flows that end from now on. Unless a capture says it, each is one. [`analyse`] does
+    /// this.
+    pub fn clients(&mut self, clients: Clients, sink: &mut (impl Sink + ?Sized)) {
+        self.judge.clients(clients, sink);
     }
 
     /// It is this time, and later frames are not older: ends the flows that are over. For live traffic, which may pause.
@@ -316,6 +337,13 @@ impl Judge {
             verdicts: Verdicts::default(),
             transfers: HashMap::new(),
             flows: BTreeMap::new(),
+        }
+    }
+
+    fn clients(&mut self, clients: Clients, sink: &mut (impl Sink + ?Sized)) {
+        if let Some(detector) = &mut self.detector {
+            detector.clients(clients, &mut self.verdicts);
+            self.hand_on(&mut None, sink);
         }
     }
 

@@ -287,7 +287,9 @@ fn keep(
             if let Some(acks) = &mut acks {
                 acks.frame(&frame);
             }
+            let at = frame.at;
             analysis.frame(&frame, keeper);
+            analysis.said(at, capture.sampled(), keeper);
         }
         Ok(())
     });

@@ -54,7 +54,11 @@ impl Reading {
         };
         loop {
             match frames.frame() {
-                Ok(Some(frame)) => self.analysis.frame(&frame, &mut self.lines),
+                Ok(Some(frame)) => {
+                    let at = frame.at;
+                    self.analysis.frame(&frame, &mut self.lines);
+                    self.analysis.said(at, frames.sampled(), &mut self.lines);
+                }
                 Ok(None) => return true,
                 Err(error) => {
                     self.error = Some(error);

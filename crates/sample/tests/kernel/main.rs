@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod guest;
 mod interfaces;
 mod tunnels;
 

@@ -46,7 +46,7 @@ pub struct Sample {
     pub out: Option<PathBuf>,
     /// Write no files: analyse at once, and add the rows of segments to the dataset in this folder at each multiple of
     /// --every, as `tidegate detect --dataset` would
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["rotate", "keep", "to"], help_heading = "Rows")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["rotate", "to"], help_heading = "Rows")]
     pub rows: Option<PathBuf>,
     /// A table of networks in MaxMind's format (MMDB), for AS number, organisation, country and continent of the
     /// client; you may repeat the option, for tables that complete each other
@@ -80,8 +80,8 @@ pub struct Sample {
     /// pseudonym (encrypted with --key, so that prefixes are preserved)
     #[arg(long, value_name = "FORM", default_value = "keep")]
     pub addresses: Addresses,
-    /// Keep at most this much in the folder, and remove the oldest files for it, such as 10GB
-    /// [default: until the disk is full]
+    /// Keep at most this much in the folder, and remove the oldest files for it, such as 10GB; with --rows, the oldest
+    /// rows of samplers [default: until the disk is full]
     #[arg(long, value_name = "SIZE")]
     pub keep: Option<Bytes>,
     /// Move complete files to this folder, such as a mount, which must exist, or to s3://BUCKET/PREFIX in an S3 store (AWS_ENDPOINT_URL,

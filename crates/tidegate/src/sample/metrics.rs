@@ -65,7 +65,7 @@ struct Scrape(Arc<Counters>);
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let counters = &self.0;
-        let all: [(&str, &str, &AtomicU64); 8] = [
+        let all: [(&str, &str, &AtomicU64); 9] = [
             ("packets", "Packets that were written", &counters.packets),
             (
                 "dropped_packets",
@@ -89,8 +89,13 @@ impl Collector for Scrape {
                 &counters.rows,
             ),
             (
+                "lost_periods",
+                "Periods whose rows could not be written, because the disk was full or their times cannot be right",
+                &counters.lost_periods,
+            ),
+            (
                 "removed_files",
-                "Files that were removed to make room",
+                "Files, or periods with rows, that were removed to make room",
                 &counters.removed,
             ),
             (
@@ -129,12 +134,17 @@ mod tests {
     fn counts_are_in_the_text() {
         let counters = Arc::new(Counters::default());
         counters.packets.store(17, Ordering::Relaxed);
+        counters.lost_periods.store(3, Ordering::Relaxed);
         let text = text(counters);
         assert!(
             text.contains("\ntidegate_sample_packets_total 17\n"),
             "{text}"
         );
         assert!(text.contains("\ntidegate_sample_share 0.0\n"), "{text}");
+        assert!(
+            text.contains("\ntidegate_sample_lost_periods_total 3\n"),
+            "{text}"
+        );
         assert!(text.ends_with("# EOF\n"));
     }
 }

@@ -163,7 +163,8 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
         return usage("--metrics takes an address of this machine only, such as 127.0.0.1:9105");
     }
     let keep = options.keep.map(Bytes::get);
-    if keep.is_some_and(|keep| keep < options.rotate.get().saturating_mul(2)) {
+    let least = options.rotate.get().saturating_mul(2);
+    if options.rows.is_none() && keep.is_some_and(|keep| keep < least) {
         return usage(
             "--keep must be at least twice --rotate: one file is written while another one is kept",
         );

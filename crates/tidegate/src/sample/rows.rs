@@ -14,7 +14,7 @@ use tidegate_dataset::{Dataset, Error, Networks, Shares};
 use tidegate_sample::{Consumer, Counters, Fraction, Refused, was_set_back};
 use tidegate_story::remarks::problems;
 use tidegate_trace::flow::Settings;
-use tidegate_trace::read::{Frame, LinkType, Nanos, PassedOver};
+use tidegate_trace::read::{Clients, Frame, LinkType, Nanos, PassedOver};
 use tidegate_trace::{Analysis, Options};
 
 use crate::cli::Chosen;
@@ -86,6 +86,8 @@ fn work(
         networks,
         flows: options.analysis.settings(),
         detector,
+        clients: sampler.told_apart(),
+        keep: sampler.keep,
         source: format!("{}-{}", sampler.host, sampler.interface),
         every: u64::try_from(options.every.as_nanos()).unwrap_or(u64::MAX),
         quiet,
@@ -162,6 +164,9 @@ struct Work {
     networks: Networks,
     detector: Chosen,
     flows: Settings,
+    clients: Clients,
+    /// Most bytes of all rows of samplers.
+    keep: Option<u64>,
     /// The host and the interface.
     source: String,
     every: Nanos,
@@ -197,7 +202,7 @@ impl Work {
     }
 
     fn live(&self) -> Live<'_> {
-        Live {
+        let mut live = Live {
             dataset: &self.dataset,
             segments: Segments {
                 networks: &self.networks,
@@ -219,13 +224,15 @@ impl Work {
             period: None,
             number: 0,
             dropped: 0,
-            lost: 0,
             before: Counts::default(),
             source: &self.source,
             every: self.every,
+            keep: self.keep,
             quiet: self.quiet,
             counters: &self.counters,
-        }
+        };
+        live.analysis.clients(self.clients, &mut live.segments);
+        live
     }
 }
 
@@ -240,12 +247,11 @@ struct Live<'a> {
     number: u64,
     /// Packets that the kernel dropped in the period.
     dropped: u64,
-    /// Periods whose rows could not be written.
-    lost: u64,
     /// The analysis' counts when the period began.
     before: Counts,
     source: &'a str,
     every: Nanos,
+    keep: Option<u64>,
     quiet: bool,
     counters: &'a Counters,
 }
@@ -319,7 +325,7 @@ impl Live<'_> {
             self.commit()?;
         }
         self.dataset.place()?;
-        Ok(self.lost)
+        Ok(self.counters.lost_periods.load(Ordering::Relaxed))
     }
 
     fn commit(&mut self) -> Result<(), Error> {
@@ -366,12 +372,24 @@ impl Live<'_> {
                 }
             }
             Some(error) if passes(&error) => {
-                self.lost += 1;
+                self.counters.lost_periods.fetch_add(1, Ordering::Relaxed);
                 eprintln!("tidegate: the rows of this period are lost: {error}");
             }
             Some(error) => return Err(error),
         }
         (self.before, self.dropped) = (now, 0);
+        self.make_room()
+    }
+
+    /// Removes the rows of the oldest periods, where they are more than asked for.
+    fn make_room(&self) -> Result<(), Error> {
+        let Some(keep) = self.keep else { return Ok(()) };
+        let removed = self.dataset.keep(keep)?;
+        self.counters.removed.fetch_add(removed, Ordering::Relaxed);
+        if removed > 0 && !self.quiet {
+            let periods = plural(removed, "period", "periods");
+            eprintln!("tidegate: removed the rows of {periods} to make room");
+        }
         Ok(())
     }
 }
@@ -392,85 +410,4 @@ fn passes(error: &Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-    use std::fs::File;
-
-    use clap::Parser;
-    use tidegate_trace::read::Capture;
-
-    use super::*;
-
-    const SECOND: Nanos = 1_000_000_000;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        sample: Sample,
-    }
-
-    fn work_in(rows: &Path) -> Work {
-        let line = ["sample", "eth0", "--every", "1h", "--rows"].map(OsString::from);
-        let Line { sample } = Line::parse_from(line.into_iter().chain([rows.into()]));
-        let sampler = crate::sample::sampler(&sample).unwrap();
-        work(&sample, rows, &sampler, true, &Arc::default()).unwrap()
-    }
-
-    /// Its rows are committed: they are moved when the obstacle is gone.
-    #[test]
-    fn a_period_that_cannot_be_placed_is_not_lost() {
-        let root = tempfile::tempdir().unwrap();
-        let rows = root.path().join("dataset");
-        let work = work_in(&rows);
-        let segments = rows.join("segments");
-        std::fs::remove_dir(&segments).unwrap();
-        std::fs::write(&segments, "in the way").unwrap();
-        let mut live = work.live();
-        let capture = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../corpus/policed-1500kbit/policed-1500kbit.pcap.xz"
-        );
-        let mut capture = Capture::new(File::open(capture).unwrap()).unwrap();
-        let mut last = 0;
-        while let Some(frame) = capture.frame().unwrap() {
-            last = frame.at;
-            live.frame(&frame).unwrap();
-        }
-        live.time(last + 3_600 * SECOND).unwrap();
-        assert!(live.counters.rows.load(Ordering::Relaxed) > 0);
-        assert!(matches!(live.dataset.place(), Err(Error::Unplaced(_))));
-        std::fs::remove_file(&segments).unwrap();
-        assert_eq!(live.end().unwrap(), 0);
-        let left = std::fs::read_dir(rows.join("staged")).unwrap().count();
-        assert_eq!((left, segments.is_dir()), (0, true));
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_ends_the_period() {
-        let root = tempfile::tempdir().unwrap();
-        let work = work_in(&root.path().join("dataset"));
-        let mut live = work.live();
-        let frame = |live: &mut Live<'_>, seconds: Nanos| {
-            let frame = Frame {
-                at: seconds * SECOND,
-                link: LinkType::ETHERNET,
-                data: &[],
-                wire_len: 0,
-                outbound: None,
-            };
-            live.frame(&frame).unwrap();
-            live.number
-        };
-        assert_eq!(frame(&mut live, 100_000), 1);
-        // Packets of several processors are a little out of order.
-        assert_eq!(frame(&mut live, 99_991), 1);
-        assert_eq!(frame(&mut live, 99_000), 2);
-        assert_eq!(frame(&mut live, 100_800), 3, "a multiple of --every");
-        // Without packets.
-        live.time(95_000 * SECOND).unwrap();
-        assert_eq!(live.number, 4);
-        live.time(94_995 * SECOND).unwrap();
-        assert_eq!(live.number, 4);
-        assert_eq!(frame(&mut live, 97_200), 5);
-    }
-}
+mod tests;

@@ -1,10 +1,13 @@
+use std::io::Cursor;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
 use super::*;
 use crate::detect::Pd;
 use crate::read::LinkType;
 use crate::testing::{MS, START, client, server};
 use crate::wire::Flags;
+use crate::write::pcapng::{Interface, Marks, PcapngWriter, Section};
 use crate::write::{Ends, TcpFrame};
 
 /// What a sink gets, in order.
@@ -167,6 +170,59 @@ fn what_is_never_judged_is_unclear() {
             Flow(1),
         ]
     );
+}
+
+/// Keeps what it is told of clients.
+struct Told(Arc<Mutex<Vec<Clients>>>);
+
+impl Detector for Told {
+    fn clients(&mut self, clients: Clients, _: &mut Verdicts) {
+        self.0.lock().expect("no panic").push(clients);
+    }
+
+    fn transfer(&mut self, _: &Transfer<'_>, _: &Metrics, _: &mut Verdicts) {}
+}
+
+/// A capture of one packet with this comment.
+fn one_packet(comment: &str) -> Cursor<Vec<u8>> {
+    let section = Section {
+        comment,
+        ..Section::default()
+    };
+    let interface = Interface {
+        name: "eth0",
+        link: LinkType::ETHERNET,
+        filter: "",
+    };
+    let mut out = PcapngWriter::new(Vec::new(), &section, &interface).expect("memory");
+    let mut bytes = Vec::new();
+    let ends = Ends {
+        src: client(),
+        dst: server(),
+    };
+    let wire_len = TcpFrame::new(ends).encode(&mut bytes);
+    out.frame(START, &bytes, wire_len, Marks::default())
+        .expect("memory");
+    Cursor::new(out.into_inner())
+}
+
+#[test]
+fn a_detector_hears_from_each_piece_which_addresses_are_one_client() {
+    let told = Arc::default();
+    let options = Options {
+        detector: Some(Box::new(Told(Arc::clone(&told)))),
+        ..Options::default()
+    };
+    let pieces = [
+        "tidegate sample: fraction=0.1 by=client prefixes=32,56 addresses=keep",
+        "tidegate sample: fraction=0.1 by=client prefixes=32,56 addresses=keep",
+        "",
+    ];
+    let outcome = analyse_pieces(pieces.map(one_packet), options, &mut Events::default());
+    assert_eq!((outcome.error, outcome.counters.frames), (None, 3));
+    let household = Clients::new((32, 56), Clients::ADDRESSES);
+    let told = told.lock().expect("no panic");
+    assert_eq!(told[..], [household, Clients::default()]);
 }
 
 #[cfg(feature = "xz")]

@@ -3,6 +3,7 @@
 use super::judgement::Judgement;
 use crate::annotate::{Metrics, Transfer, TransferId};
 use crate::flow::FlowSummary;
+use crate::read::Clients;
 
 /// Something that judges what limited transfers.
 ///
@@ -18,6 +19,11 @@ use crate::flow::FlowSummary;
 /// it in [`DETECTORS`](super::DETECTORS). The command line, its help, the columns and the fuzz
 /// targets take it from there.
 pub trait Detector: Send {
+    /// Which addresses are one client, of flows that end from now on. Unless this is said, each is one.
+    fn clients(&mut self, clients: Clients, verdicts: &mut Verdicts) {
+        let _ = (clients, verdicts);
+    }
+
     /// Takes a transfer that is done.
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics, verdicts: &mut Verdicts);
 

@@ -1,10 +1,12 @@
 //! Packets that the capture holds twice: taken on two interfaces, or mirrored from two ports.
 
+mod pieces;
 mod table;
 mod twice;
 
 use crate::read::Nanos;
 use crate::wire::{Flags, Packet, Timestamps};
+use pieces::Pieces;
 use table::{Prints, WITHIN};
 use twice::Twice;
 
@@ -32,6 +34,8 @@ pub(crate) struct Recent {
     table: Prints,
     /// Those without, once two had different hop limits, or the SYN came again: in most captures never.
     twice: Option<Box<Twice>>,
+    /// Super-packets, where they may be divided on their way from one interface to another.
+    pieces: Option<Box<Pieces>>,
 }
 
 impl Recent {
@@ -63,6 +67,17 @@ impl Recent {
         (self.prints[next], self.times[next]) = (print, packet.at);
         self.next = (self.next + 1) % 4;
         false
+    }
+
+    /// Whether the packet is a piece of a super-packet that was seen on another interface. For captures of all interfaces; 0 if
+    /// the capture does not say which one the packet was seen on.
+    #[inline]
+    pub(crate) fn is_piece(&mut self, packet: &Packet, interface: u32) -> bool {
+        if self.pieces.is_none() && !Pieces::has(packet) {
+            return false;
+        }
+        let pieces = self.pieces.get_or_insert_default();
+        pieces.is_piece(packet, interface)
     }
 
     #[cold]
@@ -118,7 +133,9 @@ impl Recent {
     /// What the tables take, in packets.
     pub(crate) fn kept(&self) -> usize {
         let twice = self.twice.as_ref().map_or(0, |twice| twice.bytes());
-        self.table.bytes().div_ceil(PACKET_BYTES) + twice.div_ceil(PACKET_BYTES)
+        let pieces = self.pieces.as_ref().map_or(0, |pieces| pieces.bytes());
+        let all = [self.table.bytes(), twice, pieces];
+        all.map(|bytes| bytes.div_ceil(PACKET_BYTES)).iter().sum()
     }
 }
 
@@ -304,6 +321,24 @@ mod tests {
         assert_ne!(kept_of(1000, hops), 0);
         assert_eq!(kept_of(1100, hops), 0);
         assert_eq!(kept_of(5000, hops), 0);
+    }
+
+    #[test]
+    fn super_packets_are_forgotten_and_what_is_kept_of_them_is_counted() {
+        let mut recent = Recent::default();
+        let is_piece = |recent: &mut Recent, n: u32, payload| {
+            let now = START + Nanos::from(n) * MICROSECOND;
+            let packet = at(now, nth(n));
+            recent.is_piece(&Packet { payload, ..packet }, 0)
+        };
+        assert!(!is_piece(&mut recent, 0, 1448));
+        assert_eq!(recent.kept(), 0, "an ordinary packet has no pieces");
+        for n in 1..=1000 {
+            assert!(!is_piece(&mut recent, n * 45, 45 * 1448));
+        }
+        assert!((10..=60).contains(&recent.kept()), "{}", recent.kept());
+        assert!(!is_piece(&mut recent, 936 * 45, 1448), "it was forgotten");
+        assert!(is_piece(&mut recent, 937 * 45, 1448));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl FlowTable {
         span.first = span.first.min(frame.at);
         span.last = span.last.max(frame.at);
         match wire::decode(frame) {
-            Ok(packet) => self.packet(&packet, sink),
+            Ok(packet) => self.take(&packet, wire::interface(frame), sink),
             Err(skip) => self.counters.skip(frame, skip),
         }
     }
@@ -171,6 +171,12 @@ impl FlowTable {
     /// Takes a TCP packet.
     #[inline]
     pub fn packet(&mut self, packet: &Packet, sink: &mut impl FlowSink) {
+        self.take(packet, None, sink);
+    }
+
+    /// Takes a TCP packet, and of a capture of all interfaces that on which it was seen.
+    #[inline]
+    fn take(&mut self, packet: &Packet, interface: Option<u32>, sink: &mut impl FlowSink) {
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
         if packet.at < self.now {
@@ -213,7 +219,7 @@ impl FlowTable {
         };
         self.last = Some((key, slot));
         if let Some(flow) = &mut self.flows[slot as usize] {
-            flow.packet(packet, &self.settings, &mut self.measurer, sink);
+            flow.packet(packet, interface, &self.settings, &mut self.measurer, sink);
         }
     }
 

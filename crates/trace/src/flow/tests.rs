@@ -1,4 +1,5 @@
 mod arbitrary;
+mod divided;
 mod faults;
 mod forwarded;
 mod lifetime;

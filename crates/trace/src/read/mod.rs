@@ -5,6 +5,7 @@
 //! is checked: input is hostile.
 
 mod capture;
+mod clients;
 mod decompress;
 mod error;
 mod frame;
@@ -20,6 +21,7 @@ mod zstd;
 mod tests;
 
 pub use capture::Capture;
+pub use clients::Clients;
 pub use error::{ReadError, Reason};
 pub use frame::{Frame, Nanos, PassedOver};
 pub use link::LinkType;

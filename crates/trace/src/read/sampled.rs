@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::clients::Clients;
 use super::error::Reason;
 
 /// What the comment of `tidegate sample` begins with.
@@ -17,6 +18,8 @@ pub struct Sampled {
     pub share: f64,
     /// Whether addresses are pseudonyms, so that nothing is known of their networks.
     pub pseudonyms: bool,
+    /// Which addresses are one client.
+    pub clients: Clients,
     /// The host and the interface, if both are said.
     pub place: Option<Arc<str>>,
 }
@@ -33,6 +36,10 @@ impl Sampled {
         (LEAST_SHARE..=1.0).contains(&share).then(|| Self {
             share,
             pseudonyms: word("addresses") == Some("pseudonym"),
+            clients: clients(
+                word("prefixes"),
+                word("addresses").and_then(|form| form.strip_prefix("prefix:")),
+            ),
             place: word("host")
                 .zip(word("interface"))
                 .map(|(host, interface)| format!("{interface} of {host}").into()),
@@ -47,6 +54,21 @@ impl Sampled {
             after: Arc::clone(after),
         })
     }
+}
+
+/// Which addresses are one client: by the prefixes of clients that were sampled as a whole, and by the bits that are kept of
+/// addresses.
+fn clients(prefixes: Option<&str>, kept: Option<&str>) -> Clients {
+    let prefixes = prefixes.and_then(lengths).unwrap_or(Clients::ADDRESSES);
+    // Addresses that are cut in a way that is not understood tell no clients apart.
+    let kept = kept.map_or(Clients::ADDRESSES, |kept| lengths(kept).unwrap_or((0, 0)));
+    Clients::new(prefixes, kept)
+}
+
+/// Two lengths of prefixes: the one of IPv4 and the one of IPv6.
+fn lengths(text: &str) -> Option<(u8, u8)> {
+    let (v4, v6) = text.split_once(',')?;
+    Some((v4.parse().ok()?, v6.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -72,6 +94,36 @@ mod tests {
             assert_eq!(comment(&text), None, "{share}");
         }
         assert_eq!(Sampled::new(b"tidegate sample: fraction=0.1 \xff"), None);
+    }
+
+    #[test]
+    fn a_client_is_what_was_sampled_as_a_whole_unless_addresses_are_cut_before() {
+        let all = Clients::ADDRESSES;
+        for (text, clients) in [
+            ("by=flow addresses=keep", Clients::default()),
+            (
+                "by=client prefixes=32,56 addresses=keep",
+                Clients::new((32, 56), all),
+            ),
+            (
+                "by=client prefixes=24,64 addresses=pseudonym",
+                Clients::new((24, 64), all),
+            ),
+            (
+                "by=client prefixes=32,56 addresses=prefix:24,48",
+                Clients::new((32, 56), (24, 48)),
+            ),
+            ("by=client prefixes=32 addresses=keep", Clients::default()),
+            (
+                "by=client prefixes=32,999 addresses=keep",
+                Clients::default(),
+            ),
+            ("addresses=prefix:x", Clients::new(all, (0, 0))),
+        ] {
+            let text = format!("tidegate sample: fraction=0.1 {text} host=web1 interface=eth0");
+            let said = Sampled::new(text.as_bytes()).expect("a sampler's");
+            assert_eq!(said.clients, clients, "{text}");
+        }
     }
 
     #[test]

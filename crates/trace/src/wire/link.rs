@@ -86,6 +86,17 @@ fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>
     })
 }
 
+/// Of a capture of all interfaces (`tcpdump -i any`): the number of that on which the frame was seen, 0 if it does not say which.
+/// Older captures do not.
+#[inline]
+pub(crate) fn interface(frame: &Frame<'_>) -> Option<u32> {
+    match frame.link {
+        LinkType::LINUX_SLL => Some(0),
+        LinkType::LINUX_SLL2 => Some(bytes(frame.data, 4).map_or(0, u32::from_be_bytes)),
+        _ => None,
+    }
+}
+
 /// The Ethernet type behind any VLAN tags, of a frame whose link layer has one.
 pub(super) fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
     let mut i = match frame.link {

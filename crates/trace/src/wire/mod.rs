@@ -17,6 +17,7 @@ mod tunnel;
 mod tests;
 
 pub use decode::{decode, ethernet_type, ip_protocol, ip_start};
+pub(crate) use link::interface;
 pub use marking::Marking;
 pub use options::{Flags, Options, SackBlock, Sacks, Timestamps};
 pub use packet::{Endpoint, Packet, Skip};

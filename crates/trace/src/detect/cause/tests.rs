@@ -2,6 +2,7 @@
 
 #[cfg(feature = "xz")]
 mod capture;
+mod household;
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};

@@ -3,10 +3,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
-use std::net::IpAddr;
 
 use super::arrival::Arrival;
 use super::course::Held;
+use super::group::Group;
 use super::limiter::{LEAST_LOSSES, Losses, Towards, explain};
 use super::receiver::{Seen, Trains, slowed};
 use super::repair::slow_repairs;
@@ -16,7 +16,7 @@ use super::verdict;
 use crate::annotate::{Metrics, Transfer, TransferId, TransferSummary};
 use crate::detect::{Basis, Detector, Verdicts};
 use crate::flow::FlowSummary;
-use crate::read::Nanos;
+use crate::read::{Clients, Nanos};
 
 /// Packets kept for a group. With more its transfers are judged, and what was kept is forgotten: 24
 /// bytes each.
@@ -39,46 +39,12 @@ const PAUSE_OF_PACKET: Nanos = 4_000_000;
 pub struct Tidegate {
     basis: Basis,
     causal: bool,
+    clients: Clients,
     groups: HashMap<Group, Kept>,
     /// What is kept in all, as [`MOST`] counts it.
     kept: usize,
     /// Groups with transfers that wait for a causal judgement, by the time from which it is due.
     due: BTreeSet<(Nanos, Group)>,
-}
-
-/// What is judged together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Group {
-    /// A connection, by its number.
-    Connection(u64),
-    /// What went to an address.
-    To(IpAddr),
-    /// What came from the address of a client.
-    From(IpAddr),
-}
-
-impl Group {
-    /// The group of a transfer; `None` where each is judged alone. `is_kept` says which groups there are.
-    pub fn of(
-        summary: &TransferSummary,
-        basis: Basis,
-        is_kept: impl Fn(&Self) -> bool,
-    ) -> Option<Self> {
-        let to = Self::To(summary.receiver.ip());
-        match basis {
-            Basis::Segment => None,
-            Basis::Connection => Some(Self::Connection(summary.id.flow)),
-            // What many clients send to one server has no limit in common. But what goes to a server
-            // that is a client too shares its limit with what it receives as such. Where the client is a
-            // guess, the receiver is the safer one.
-            Basis::Client
-                if summary.id.from_client && summary.flow.roles_known && !is_kept(&to) =>
-            {
-                Some(Self::From(summary.sender.ip()))
-            }
-            Basis::Client => Some(to),
-        }
-    }
 }
 
 /// A transfer that is not judged yet: one with losses, or one that goes on such a transfer.
@@ -308,6 +274,7 @@ impl Tidegate {
         Self {
             basis,
             causal: false,
+            clients: Clients::default(),
             groups: HashMap::new(),
             kept: 0,
             due: BTreeSet::new(),
@@ -326,7 +293,7 @@ impl Tidegate {
     fn close(&mut self, group: Group, verdicts: &mut Verdicts) {
         if let Some(mut kept) = self.groups.remove(&group) {
             self.kept -= kept.weight();
-            kept.judge(self.basis, verdicts);
+            kept.judge(group.basis(), verdicts);
         }
     }
 
@@ -355,7 +322,7 @@ impl Tidegate {
             };
             let before = kept.weight();
             kept.due = None;
-            kept.judge(self.basis, verdicts);
+            kept.judge(group.basis(), verdicts);
             kept.forget_old();
             self.kept -= before - kept.weight();
         }
@@ -363,16 +330,25 @@ impl Tidegate {
 }
 
 impl Detector for Tidegate {
+    fn clients(&mut self, clients: Clients, verdicts: &mut Verdicts) {
+        if clients != self.clients {
+            // What is kept belongs together by what was said before.
+            self.finish(verdicts);
+            self.clients = clients;
+        }
+    }
+
     fn transfer(&mut self, transfer: &Transfer<'_>, metrics: &Metrics, verdicts: &mut Verdicts) {
-        let basis = self.basis;
         let summary = TransferSummary::new(transfer, metrics);
         let is_kept = |group: &Group| self.groups.contains_key(group);
-        let Some(group) = Group::of(&summary, basis, is_kept) else {
+        let Some(group) = Group::among(self.clients, &summary, self.basis, is_kept) else {
+            let basis = self.basis;
             let mut alone = Kept::default();
             alone.add(transfer, &summary, basis, verdicts);
             alone.judge(basis, verdicts);
             return;
         };
+        let basis = group.basis();
         let kept = self.groups.entry(group).or_default();
         let before = kept.weight();
         kept.add(transfer, &summary, basis, verdicts);
@@ -400,16 +376,15 @@ impl Detector for Tidegate {
     }
 
     fn flow(&mut self, summary: &FlowSummary, verdicts: &mut Verdicts) {
-        if self.basis == Basis::Connection {
-            self.close(Group::Connection(summary.info.number), verdicts);
-        }
+        // Other groups may go on.
+        self.close(Group::Connection(summary.info.number), verdicts);
     }
 
     fn finish(&mut self, verdicts: &mut Verdicts) {
         let mut groups: Vec<(Group, Kept)> = mem::take(&mut self.groups).into_iter().collect();
         groups.sort_unstable_by_key(|(group, _)| *group);
-        for (_, mut kept) in groups {
-            kept.judge(self.basis, verdicts);
+        for (group, mut kept) in groups {
+            kept.judge(group.basis(), verdicts);
         }
         self.kept = 0;
         self.due.clear();

@@ -55,18 +55,21 @@ fn is_near(one: u32, other: u32) -> bool {
 }
 
 impl Flow {
-    /// Takes the flow's next packet, unless it is a copy or a stray one.
+    /// Takes the flow's next packet, unless it is a copy, a piece of an earlier one, or a stray one. Of a capture of all interfaces,
+    /// with that on which it was seen.
     #[inline]
     pub fn packet(
         &mut self,
         packet: &Packet,
+        interface: Option<u32>,
         settings: &Settings,
         measurer: &mut Measurer,
         sink: &mut impl FlowSink,
     ) {
         self.last = self.last.max(packet.at);
         let side = self.side(packet);
-        if self.recent[side].is_copy(packet) {
+        let recent = &mut self.recent[side];
+        if recent.is_copy(packet) || interface.is_some_and(|on| recent.is_piece(packet, on)) {
             if let Some(segment) = self.segments.back_mut() {
                 segment.sides[side].tally.duplicates += 1;
             }
