@@ -18,7 +18,7 @@ fn comparing_with_the_kernel_needs_rights_and_says_so() {
     let mut command = tidegate(&["lab", "kernel", "--quiet", "--set", "duration=1s"]);
     if fs::metadata("/proc/self").expect("own process").uid() == 0 {
         // The user `nobody` may not run it from a build in root's folder.
-        let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+        let program = fs::canonicalize(env!("CARGO_BIN_EXE_tidegate")).expect("the program");
         let shut =
             |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.mode() & 0o001 == 0);
         if program.ancestors().skip(1).any(shut) {
