@@ -7,6 +7,7 @@ use crate::annotate::{FlowInfo, Handshake, Marks, Measurer, Metrics, Path, Sent,
 use crate::flow::{FlowSink, FlowSummary, FlowTable, Settings};
 use crate::read::{Frame, LinkType, Nanos};
 use crate::wire::{Flags, Sacks};
+use crate::write::pcapng::{Interface, PcapngWriter, Section};
 use crate::write::{Ends, TcpFrame};
 
 /// A millisecond.
@@ -26,6 +27,20 @@ pub fn client() -> SocketAddr {
 
 pub fn server() -> SocketAddr {
     ([192, 0, 2, 7], 443).into()
+}
+
+/// A capture of Ethernet frames, in memory, whose header has this comment.
+pub fn pcapng(comment: &str) -> PcapngWriter<Vec<u8>> {
+    let section = Section {
+        comment,
+        ..Section::default()
+    };
+    let interface = Interface {
+        name: "eth0",
+        link: LinkType::ETHERNET,
+        filter: "",
+    };
+    PcapngWriter::new(Vec::new(), &section, &interface).expect("memory")
 }
 
 /// A transfer that outlives its flow.

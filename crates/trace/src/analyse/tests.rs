@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use super::*;
 use crate::detect::Pd;
 use crate::read::LinkType;
-use crate::testing::{MS, START, client, server};
+use crate::testing::{MS, START, client, pcapng, server};
 use crate::wire::Flags;
-use crate::write::pcapng::{Interface, Marks, PcapngWriter, Section};
+use crate::write::pcapng::Marks;
 use crate::write::{Ends, TcpFrame};
 
 /// What a sink gets, in order.
@@ -185,16 +185,7 @@ impl Detector for Told {
 
 /// A capture of one packet with this comment.
 fn one_packet(comment: &str) -> Cursor<Vec<u8>> {
-    let section = Section {
-        comment,
-        ..Section::default()
-    };
-    let interface = Interface {
-        name: "eth0",
-        link: LinkType::ETHERNET,
-        filter: "",
-    };
-    let mut out = PcapngWriter::new(Vec::new(), &section, &interface).expect("memory");
+    let mut out = pcapng(comment);
     let mut bytes = Vec::new();
     let ends = Ends {
         src: client(),

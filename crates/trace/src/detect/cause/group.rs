@@ -18,17 +18,8 @@ pub enum Group {
 }
 
 impl Group {
-    /// The group of a transfer where each address is a client; `None` where each is judged alone. `is_kept` says which
-    /// groups there are.
-    pub fn of(
-        summary: &TransferSummary,
-        basis: Basis,
-        is_kept: impl Fn(&Self) -> bool,
-    ) -> Option<Self> {
-        Self::among(Clients::default(), summary, basis, is_kept)
-    }
-
-    /// The same where several addresses may be one client.
+    /// The group of a transfer between these clients; `None` where each is judged alone. `is_kept` says which groups there
+    /// are.
     pub fn among(
         clients: Clients,
         summary: &TransferSummary,

@@ -6,16 +6,14 @@ use std::net::SocketAddr;
 
 use crate::annotate::TransferSummary;
 use crate::detect::{Basis, Cause, Judgement};
-use crate::read::{LinkType, Nanos};
+use crate::read::Nanos;
+use crate::testing::{MS, MSS, START, pcapng};
 use crate::wire::{Flags, Sacks};
-use crate::write::pcapng::{Interface, Marks, PcapngWriter, Section};
+use crate::write::pcapng::Marks;
 use crate::write::{Ends, TcpFrame};
 use crate::{Options, Sink, analyse};
 
-const MSS: u32 = 1000;
-const MILLISECOND: Nanos = 1_000_000;
-const START: Nanos = 1_000_000 * MILLISECOND;
-const ROUND_TRIP: Nanos = 40 * MILLISECOND;
+const ROUND_TRIP: Nanos = 40 * MS;
 /// Of the policer, in bit/s and bytes.
 const RATE: f64 = 4e6;
 const DEPTH: f64 = 40e3;
@@ -105,7 +103,7 @@ impl Download {
         let mut at = at;
         for number in numbers {
             // Not in step, as no sender is.
-            at += MILLISECOND / 50 + Nanos::from(number.wrapping_mul(2_654_435_761) >> 20);
+            at += MS / 50 + Nanos::from(number.wrapping_mul(2_654_435_761) >> 20);
             let data = TcpFrame {
                 seq: 1 + number * MSS,
                 ack: 101,
@@ -169,16 +167,7 @@ fn capture(clients: [&str; 2], comment: &str) -> Vec<u8> {
         }
     }
     frames.sort_by_key(|(at, _)| *at);
-    let section = Section {
-        comment,
-        ..Section::default()
-    };
-    let interface = Interface {
-        name: "eth0",
-        link: LinkType::ETHERNET,
-        filter: "",
-    };
-    let mut out = PcapngWriter::new(Vec::new(), &section, &interface).expect("memory");
+    let mut out = pcapng(comment);
     let mut bytes = Vec::new();
     for (at, frame) in frames {
         let wire_len = frame.encode(&mut bytes);
