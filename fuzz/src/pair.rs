@@ -103,7 +103,10 @@ fn check(found: &Diagnosis) {
 fn check_way(way: &Way) {
     let sum = |count: fn(&tidegate_trace::pair::StreamReport) -> u64| way.sum(count);
     let with = |is: fn(&Passage) -> bool| way.passages.iter().filter(|p| is(p)).count() as u64;
-    assert_eq!(sum(|s| s.packets), with(|p| p.fate != Fate::Uncovered));
+    assert_eq!(
+        sum(|s| s.packets),
+        with(|p| p.seen && p.fate != Fate::Uncovered)
+    );
     assert_eq!(sum(|s| s.lost + s.lost_bare), with(Passage::lost));
     assert_eq!(
         sum(|s| s.missed),

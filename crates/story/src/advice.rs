@@ -143,6 +143,16 @@ impl<'a> Case<'a> {
                      run. If the queue is in your router, turn on its queue management (SQM).",
                 );
             }
+            Cause::Aqm if self.transfer.metrics.is_marked() => {
+                say(
+                    Party::Operator,
+                    "The queue's management works: it marks packets (ECN).",
+                );
+                say(
+                    Party::User,
+                    "This is what the line carries; only more capacity makes it faster.",
+                );
+            }
             Cause::Aqm => {
                 say(
                     Party::Operator,

@@ -168,17 +168,22 @@ fn one_way(way: &Way) -> OneWay {
         0 => String::new(),
         bare => format!(", and {} without data", count(bare)),
     };
+    let (missed, unseen) = (sum(|s| s.missed), sum(|s| s.unseen));
+    // What neither capture holds may have been lost between them, too.
+    let or_missed = match unseen {
+        0 => String::new(),
+        _ => format!(" or missed by {from}'s capture"),
+    };
     line(
         "lost",
         format!(
-            "{} between {from} and {to} ({}){bare}; {} before {from}; {} behind {to}",
+            "{} between {from} and {to} ({}){bare}; {} before {from}{or_missed}; {} behind {to}",
             plural(lost, "data packet", "data packets"),
             percent(lost as f64 / data.max(1) as f64),
             count(sum(|s| s.elsewhere.lost_before)),
             count(sum(|s| s.elsewhere.lost_after())),
         ),
     );
-    let (missed, unseen) = (sum(|s| s.missed), sum(|s| s.unseen));
     if missed + unseen > 0 {
         let text = format!(
             "{} by {to}'s capture, {} by {from}'s",

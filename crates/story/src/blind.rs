@@ -14,7 +14,12 @@ pub fn unknown(account: &Account, kept: &Kept) -> Vec<String> {
     let (tally, metrics) = (&transfer.tally, &transfer.metrics);
     let mut said: Vec<String> = Vec::new();
     let mut say = |text: &str| said.push(text.to_owned());
-    if metrics.rtt.is_none() {
+    if !metrics.acknowledged {
+        say(
+            "No round-trip time is known, because no acknowledgement of these data was captured: only one direction may have been. So \
+             no queue can be seen, nor what was in flight or delivered.",
+        );
+    } else if metrics.rtt.is_none() {
         say(
             "No round-trip time is known, because no acknowledgement could be matched to a packet. So no queue can be seen.",
         );
@@ -107,6 +112,10 @@ fn about_the_verdict(kept: &Kept, say: &mut impl FnMut(&str)) {
             ),
             None if kept.transfer.tally.is_holed() => say(
                 "The limiter's rate and size are not known, because the capture missed packets that passed it.",
+            ),
+            None if kept.transfer.metrics.is_marked() => say(
+                "The limiter's rate and size are not known, because packets were marked too (ECN). A limiter that marks drops \
+                 later than a bucket that is fitted to its losses.",
             ),
             None if matches!(judgement.cause, Cause::Policer | Cause::Queue) => {
                 say(match judgement.shared {

@@ -77,7 +77,7 @@ fn transfer(account: &Account, kept: &Kept) -> Value {
         "rtt_median_ms": metrics.rtt.map(|rtt| millis(rtt.median)),
         "rtt_p95_ms": metrics.rtt.map(|rtt| millis(rtt.p95)),
         "rtt_ratio": metrics.rtt.and_then(|rtt| rtt.ratio()).map(|ratio| rounded(ratio, 3)),
-        "max_flight_bytes": metrics.max_in_flight,
+        "max_flight_bytes": metrics.acknowledged.then_some(metrics.max_in_flight),
         "vantage": transfer.path.vantage().to_string(),
     })
 }

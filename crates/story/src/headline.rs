@@ -218,11 +218,18 @@ fn verdict(transfer: &TransferSummary, judgement: &Judgement) -> String {
             };
             format!("A slow link or a shaper limited this transfer to {to}{waited}{dropped}{got}")
         }
-        Cause::Aqm => format!(
-            "A slow link that keeps its queue short limited this transfer to {}: it dropped {lost} of the \
-             packets as a signal to slow down",
-            limit.unwrap_or_else(about)
-        ),
+        Cause::Aqm => {
+            let did = match (metrics.is_marked(), metrics.lost_packets) {
+                (false, _) => format!("dropped {lost} of the packets"),
+                (true, 0) => "marked packets (ECN)".to_owned(),
+                (true, _) => format!("marked packets (ECN), and dropped {lost},"),
+            };
+            format!(
+                "A slow link that keeps its queue short limited this transfer to {}: it {did} as a signal to \
+                 slow down",
+                limit.unwrap_or_else(about)
+            )
+        }
         Cause::ShaperBurst => {
             let to = limit.unwrap_or_else(|| "a lower rate".to_owned());
             let (burst, after) = burst(transfer, judgement);

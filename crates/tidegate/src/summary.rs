@@ -74,6 +74,7 @@ impl Summary {
         sum.fragments += more.fragments;
         sum.cut += more.cut;
         sum.options_cut += more.options_cut;
+        sum.sliced += more.sliced;
         sum.malformed += more.malformed;
         sum.backwards += more.backwards;
         sum.stepped_back += more.stepped_back;
@@ -252,6 +253,10 @@ impl Summary {
                 "with TCP options cut off (capture with -s 128 or more)",
             ),
             (
+                counters.sliced,
+                "cut by the mirror or tap: the capture says that they were whole, so their lengths are taken from their headers",
+            ),
+            (
                 counters.stepped_back,
                 "with a time that is a second or more before that of the packet before: the clock was set, or captures were mixed; rates and delays may be wrong",
             ),
@@ -332,6 +337,7 @@ impl Summary {
                 "fragments": self.counters.fragments,
                 "cut": self.counters.cut,
                 "options_cut": self.counters.options_cut,
+                "cut_by_mirror": self.counters.sliced,
                 "malformed": self.counters.malformed + self.passed_over.malformed,
                 "time_backwards": self.counters.backwards,
                 "unsupported_link": self.passed_over.unsupported,

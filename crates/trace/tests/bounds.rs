@@ -47,6 +47,7 @@ fn packet(at: u64, port: u16, from_client: bool, seq: u32, ack: u32, payload: u3
         framing: 18,
         ip_id: 0,
         hops: 64,
+        sliced: false,
         options: wire::Options::default(),
     }
 }

@@ -130,6 +130,9 @@ fn pattern(out: &mut impl Write, kept: &Kept) -> io::Result<()> {
             percent(evidence.stalled),
         ),
     )?;
+    if !kept.transfer.metrics.acknowledged {
+        return Ok(());
+    }
     line(
         out,
         "",

@@ -57,6 +57,7 @@ impl Measurer {
             } else if sent.marks.has(Marks::DELIVERED) {
                 metrics.spurious_packets += 1;
             }
+            metrics.congestion_echoes += u64::from(sent.marks.has(Marks::CONGESTION));
             before_loss += u64::from(sent.len);
             metrics.max_in_flight = metrics.max_in_flight.max(sent.in_flight);
             self.rtts.extend(sent.rtt());
@@ -66,7 +67,8 @@ impl Measurer {
             1 if metrics.first_sent == 0 => 0,
             duration => duration,
         };
-        metrics.delivered_bytes = if acked_bytes > 0 {
+        metrics.acknowledged = acked_bytes > 0;
+        metrics.delivered_bytes = if metrics.acknowledged {
             acked_bytes
         } else {
             metrics.unique_bytes

@@ -23,6 +23,10 @@ pub struct Metrics {
     pub delivered_bytes: u64,
     /// Bytes that the capture missed and that were delivered; see [`Tally::missed`](super::Tally::missed).
     pub missed_bytes: u64,
+    /// Times at which the receiver echoed congestion marks (ECN) anew: at least as many packets were marked.
+    pub congestion_echoes: u64,
+    /// Whether the capture shows an acknowledgement of any of it.
+    pub acknowledged: bool,
     /// When the first data packet was sent.
     pub first_sent: Nanos,
     /// From the first data packet to the last acknowledgement of one (or the last data packet).
@@ -52,7 +56,15 @@ pub struct Metrics {
     pub evidence: Evidence,
 }
 
+/// Fewer marks may have any cause, such as a queue that was long for a moment.
+const MARKED: u64 = 3;
+
 impl Metrics {
+    /// Whether congestion marks (ECN) slowed the sender down.
+    pub fn is_marked(&self) -> bool {
+        self.congestion_echoes >= MARKED
+    }
+
     /// Lost packets over data packets, 0 to 1.
     pub fn loss_rate(&self) -> f64 {
         self.lost_packets as f64 / self.data_packets.max(1) as f64

@@ -8,6 +8,8 @@ mod brief;
 pub mod burst;
 mod capacity;
 mod complete;
+mod congestion;
+mod early;
 mod edges;
 mod handshake;
 mod histogram;

@@ -1,7 +1,13 @@
 //! One direction of a flow: the data that one endpoint sends, followed packet by packet.
 
+mod spurious;
+
+use std::mem::take;
+
 use super::board::Board;
 use super::brief::Brief;
+use super::congestion::Congestion;
+use super::early::Early;
 use super::edges::Edges;
 use super::holes::{ACKED_AHEAD, Filled, Holes, Lost, Missing, Place};
 use super::log::{Log, Number};
@@ -90,6 +96,8 @@ pub(crate) struct Sender {
     /// Packets that were lost before they came to the capture.
     pub missing: Vec<Missing>,
     ahead: Ahead,
+    early: Early,
+    congestion: Congestion,
     /// Where the capture is not at the sender: what the sender knew to be acknowledged when it sent the
     /// last packet.
     pub known: Option<u64>,
@@ -178,12 +186,11 @@ impl Sender {
     #[inline]
     pub fn send(&mut self, packet: &Packet, position: u64, mss: u32, seen: Seen) -> i64 {
         let now = packet.at;
+        self.early.bound(seen.round_trip);
         self.holes.expire(now);
         self.account_window(now);
         self.open(now);
-        self.window_limited = self
-            .window_limited
-            .saturating_add(std::mem::take(&mut self.shut));
+        self.window_limited = self.window_limited.saturating_add(take(&mut self.shut));
         if let Some(since) = self.idle_since.take() {
             // The acknowledgement and the data were on their way meanwhile. Behind a queue that takes
             // longer than the least: a pause tells of the application where it is much longer.
@@ -347,9 +354,10 @@ impl Sender {
         }
     }
 
-    /// Takes out the missing packets whose places are before the packet of this number, in the order of
-    /// their places.
+    /// The kept packets before this number are a segment that is done: their fate is certain now. Takes out the missing packets whose
+    /// places are there, in their order.
     pub fn take_missing(&mut self, next: u64) -> Vec<Missing> {
+        self.early.mark(&mut self.log, next, self.full);
         if self.missing.is_empty() {
             return Vec::new();
         }
@@ -395,8 +403,9 @@ impl Sender {
         self.account_window(now);
         let sacks = packet.options.sacks.blocks();
         let from = self.una;
+        let mut mark = self.congestion.echo(packet, to > from || !sacks.is_empty());
         if !sacks.is_empty() {
-            self.selective(now, to, sacks);
+            self.selective(now, to, sacks, &mut mark);
         }
         if to > from {
             if self.holes.len() > 0 {
@@ -419,7 +428,7 @@ impl Sender {
             let mut filled: Option<Number> = None;
             board.acknowledge(to, |number| {
                 let waited = filled.is_some_and(|filled| filled.wrapping_sub(number) < 1 << 31);
-                log.settle(number, now, 0, !waited, echoed);
+                log.settle(number, now, take(&mut mark), !waited, echoed);
                 if repeated && !waited && log.get(number).is_some_and(Sent::is_retransmission) {
                     filled = Some(number);
                 }
@@ -438,8 +447,8 @@ impl Sender {
         Some(Progress { from, to, unseen })
     }
 
-    /// Selective acknowledgements, duplicate ones among them.
-    fn selective(&mut self, now: Nanos, ack: u64, sacks: &[SackBlock]) {
+    /// Selective acknowledgements, duplicate ones among them. The first packet that is settled gets this mark.
+    fn selective(&mut self, now: Nanos, ack: u64, sacks: &[SackBlock], mark: &mut u16) {
         let block = |SackBlock { start, end }: SackBlock| {
             let length = end.wrapping_sub(start);
             let start = self.position(start);
@@ -471,79 +480,10 @@ impl Sender {
             let before = self.board.sacked_bytes();
             let Self { board, log, .. } = self;
             board.sack(start, end, |number| {
-                log.settle(number, now, Marks::SACKED, true, None)
+                log.settle(number, now, Marks::SACKED | take(mark), true, None)
             });
             self.delivered += self.board.sacked_bytes() - before;
         }
-    }
-
-    /// The receiver got these bytes twice, so a retransmission was spurious: the latest that is not
-    /// known to be spurious is taken to be the one.
-    fn duplicate(&mut self, start: u64, end: u64, below: bool) {
-        let Self { board, log, .. } = self;
-        board.duplicated(start, end, |number, whole| {
-            let mut number = number;
-            let mut mark = if whole && below {
-                Marks::SPURIOUS_DSACK
-            } else {
-                Marks::SPURIOUS_DSACK_OTHER
-            };
-            // There may be as many duplicates as transmissions; no sender repeats a packet more often.
-            for _ in 0..16 {
-                let Some(sent) = log.get_mut(number) else {
-                    return;
-                };
-                if sent.repeated != 0 {
-                    let known = Marks::SPURIOUS_DSACK | Marks::SPURIOUS_DSACK_OTHER;
-                    if !sent.marks.has(known) {
-                        sent.marks.set(mark);
-                        return;
-                    }
-                    mark = Marks::SPURIOUS_DSACK_OTHER;
-                }
-                if sent.repeats == 0 {
-                    return;
-                }
-                number = number.wrapping_sub(sent.repeats);
-            }
-        });
-    }
-
-    /// Where bytes at the left edge were sent more than once, the echoed timestamp tells which
-    /// transmission arrived (RFC 3522, RFC 7323 §4.3): that one gives a round-trip time, and its
-    /// retransmission was spurious.
-    fn judge_by_timestamp(&mut self, now: Nanos, edge: u64, to: u64, echo: u32) -> Option<Number> {
-        let latest = self.board.latest(edge)?;
-        let sent = self.log.get(latest)?;
-        if sent.repeats == 0 || sent.acked_at != 0 || sent.end() > to || sent.seq > edge {
-            return None;
-        }
-        let mut number = latest;
-        for _ in 0..16 {
-            let sent = *self.log.get(number)?;
-            if sent.tsval == echo {
-                // Two in one tick of the clock cannot be distinguished.
-                let older = number.wrapping_sub(sent.repeats);
-                let twin = sent.repeats != 0
-                    && self.log.get(older).is_none_or(|older| older.tsval == echo);
-                let sent = self.log.get_mut(number)?;
-                if twin || sent.acked_at != 0 {
-                    return None;
-                }
-                // `settle` gives the other transmissions of these bytes the same time.
-                sent.acked_at = now.max(1);
-                sent.marks.set(Marks::RTT);
-                if sent.repeated != 0 {
-                    sent.marks.set(Marks::SPURIOUS_TIMESTAMP);
-                }
-                return Some(number);
-            }
-            if sent.repeats == 0 {
-                return None;
-            }
-            number = number.wrapping_sub(sent.repeats);
-        }
-        None
     }
 
     /// The receiver's window, in bytes; `None` where its scale is not known.

@@ -95,6 +95,13 @@ impl Marks {
     /// Its sender could not send a full segment more: the receive window was used up.
     pub const WINDOW_FULL: u16 = 1 << 7;
 
+    /// Its retransmission was spurious: it was acknowledged sooner than a packet and its acknowledgement
+    /// take.
+    pub const SPURIOUS_EARLY: u16 = 1 << 10;
+
+    /// Its acknowledgement echoed a congestion mark (ECN) that acknowledgements before had not.
+    pub const CONGESTION: u16 = 1 << 11;
+
     /// It was lost before it came to the capture: its time and its place are between its neighbours'.
     pub const NOT_CAPTURED: u16 = 1 << 9;
 
@@ -102,7 +109,8 @@ impl Marks {
     pub const DELIVERED: u16 = Self::SPURIOUS_DSACK
         | Self::SPURIOUS_DSACK_OTHER
         | Self::SPURIOUS_TIMESTAMP
-        | Self::SPURIOUS_ACKED;
+        | Self::SPURIOUS_ACKED
+        | Self::SPURIOUS_EARLY;
 
     /// Whether any of these is set.
     #[inline]

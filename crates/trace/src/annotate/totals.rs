@@ -54,6 +54,8 @@ impl Totals {
         sum.lost_packets += metrics.lost_packets;
         sum.retransmitted_packets += metrics.retransmitted_packets;
         sum.spurious_packets += metrics.spurious_packets;
+        sum.congestion_echoes += metrics.congestion_echoes;
+        sum.acknowledged |= metrics.acknowledged;
         sum.unique_bytes += metrics.unique_bytes;
         sum.delivered_bytes += metrics.delivered_bytes;
         sum.missed_bytes += metrics.missed_bytes;

@@ -203,6 +203,7 @@ mod tests {
             framing: 18,
             ip_id: (n % 0xffff) as u16 + 1,
             hops: 64,
+            sliced: false,
             options: Options::default(),
         }
     }

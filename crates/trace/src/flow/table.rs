@@ -29,13 +29,15 @@ pub struct Counters {
     pub not_tcp: u64,
     /// Which protocols they have, of those before the first TCP packet.
     pub protocols: Foreign,
-    /// Parts of fragmented IP packets, left out.
+    /// Parts of fragmented IP packets with TCP, left out.
     pub fragments: u64,
     /// Frames that the capture cut before the TCP flags.
     pub cut: u64,
     /// TCP packets whose options the capture cut, so that selective acknowledgements and
     /// timestamps may be missing.
     pub options_cut: u64,
+    /// TCP packets that a mirror or tap cut, and whose lengths are those that their headers state.
+    pub sliced: u64,
     /// Frames whose headers contradict themselves.
     pub malformed: u64,
     /// Times that the clock went backwards.
@@ -179,6 +181,7 @@ impl FlowTable {
     fn take(&mut self, packet: &Packet, interface: Option<u32>, sink: &mut impl FlowSink) {
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
+        self.counters.sliced += u64::from(packet.sliced);
         if packet.at < self.now {
             self.counters.backwards += 1;
             self.counters.stepped_back += u64::from(self.now - packet.at >= STEP);

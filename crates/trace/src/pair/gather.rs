@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::record::Record;
 use crate::flow::{Counters, Recent, SegmentSize, Span};
 use crate::read::Frame;
-use crate::wire::{Endpoint, Flags, Packet, decode};
+use crate::wire::{Endpoint, Flags, Packet, decode, interface};
 
 /// Packets that are kept of a capture; what comes later is counted only. With its comparison
 /// a packet takes about 140 bytes.
@@ -35,6 +35,8 @@ pub(crate) struct Stream {
     /// The sequence number of the first packet.
     first: u32,
     pub packets: u64,
+    /// Packets that the capture holds twice.
+    copies: u64,
     /// Whether its packets carry timestamps.
     pub timestamps: bool,
     /// The largest payload of a wire packet, as this capture alone tells it; 0 without data.
@@ -68,7 +70,7 @@ pub struct Counts {
     pub tcp: u64,
     /// TCP packets that were not kept, because there were too many.
     pub not_kept: u64,
-    /// Packets that the capture holds twice.
+    /// Packets that the capture holds twice, or in one piece and in parts.
     pub copies: u64,
     /// Super-packets: larger than any wire packet.
     pub super_packets: u64,
@@ -117,6 +119,7 @@ impl Gathered {
         self.counts.tcp += 1;
         self.counters.tcp += 1;
         self.counters.options_cut += u64::from(packet.options.cut);
+        self.counters.sliced += u64::from(packet.sliced);
         let kept = self.records.len() + self.streams.len() * STREAM_WEIGHT + self.recent;
         if kept >= self.most {
             self.counts.not_kept += 1;
@@ -156,9 +159,15 @@ impl Gathered {
         }
         let before = stream.recent.kept();
         let copy = stream.recent.is_copy(&packet);
+        let piece = interface(frame).is_some_and(|on| stream.recent.is_piece(&packet, on));
         // It may be less than before.
         self.recent = self.recent + stream.recent.kept() - before;
-        self.counts.copies += u64::from(copy);
+        self.counts.copies += u64::from(copy || piece);
+        // The super-packet is cut into the same ones.
+        if piece {
+            return;
+        }
+        stream.copies += u64::from(copy);
         let record = Record::new(&packet, frame, number, copy);
         self.records.push(record);
     }
@@ -193,6 +202,7 @@ impl Gathered {
             syn: None,
             first: packet.seq,
             packets: 0,
+            copies: 0,
             timestamps: false,
             full: 0,
             largest: 0,
@@ -221,18 +231,18 @@ impl Gathered {
         }
     }
 
-    /// Whether every packet seems to be captured twice, so that the second ones mean nothing.
-    fn is_doubled(&self) -> bool {
-        self.counts.copies * 10 > self.counts.tcp
+    /// Whether a packet is one of its own. Where every packet of a stream seems to be captured twice, the second ones mean nothing.
+    fn is_kept(&self, record: &Record) -> bool {
+        let stream = &self.streams[record.stream as usize];
+        !(record.copy && stream.copies * 10 > stream.packets)
     }
 
     /// The wire packets, sorted by stream and in each as they were captured, given the payload that each stream's
     /// super-packets are cut into. At most `most` come from these beyond those that were read.
     fn wire_packets(&self, sizes: &[u32]) -> Vec<Record> {
-        let doubled = self.is_doubled();
         let mut room = self.most;
         let mut wire = Vec::with_capacity(self.records.len());
-        for record in self.records.iter().filter(|r| !(doubled && r.copy)) {
+        for record in self.records.iter().filter(|record| self.is_kept(record)) {
             let stream = record.stream as usize;
             // What fits a wire packet is one, even where the other capture has smaller ones only: those
             // may be all that passed.

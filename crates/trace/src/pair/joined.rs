@@ -48,8 +48,8 @@ pub(crate) struct Joined {
     /// Streams of connections that both hold under the same addresses or numbers, but with other data.
     pub unlike: usize,
     pub clocks: Option<Clocks>,
-    /// Of each shared stream, packets that the second place saw more often than the first.
-    pub duplicated: Vec<u64>,
+    /// Of each shared stream, packets that the second place saw more often than the first, in ascending order.
+    pub duplicated: Vec<Vec<u32>>,
     /// For each record of A its partner in B, and the other way round.
     pub partner_of_a: Vec<u32>,
     pub partner_of_b: Vec<u32>,
@@ -107,8 +107,13 @@ impl Joined {
         self.clocks.filter(|clocks| !clocks.uneven)
     }
 
-    /// Tells apart the alike packets of a shared stream. Returns how many were duplicated on the way.
-    fn resolve(&self, stream: usize, ambiguous: &[Ambiguous], matches: &mut Vec<Match>) -> u64 {
+    /// Tells apart the alike packets of a shared stream. Returns those that were duplicated on the way.
+    fn resolve(
+        &self,
+        stream: usize,
+        ambiguous: &[Ambiguous],
+        matches: &mut Vec<Match>,
+    ) -> Vec<u32> {
         let shared = self.shared[stream];
         let (from, to) = if shared.to_b {
             (&self.a.records, &self.b.records)
@@ -125,8 +130,11 @@ impl Joined {
             None => 0.0,
         };
         let each = ambiguous.iter();
-        each.map(|alike| resolve(alike, from, to, shared.to_b, later, matches))
-            .sum()
+        let mut duplicated: Vec<u32> = each
+            .flat_map(|alike| resolve(alike, from, to, shared.to_b, later, matches))
+            .collect();
+        duplicated.sort_unstable();
+        duplicated
     }
 }
 

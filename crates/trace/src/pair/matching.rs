@@ -107,7 +107,7 @@ fn key(record: &Record, timestamps: bool) -> Key {
 }
 
 /// Tells alike packets apart, given the records and how much later than possible `b` would be if
-/// it were the arrival of `a`, in nanoseconds: negative where it is too early. Returns how many arrivals are
+/// it were the arrival of `a`, in nanoseconds: negative where it is too early. Returns the arrivals that are
 /// left: packets that were duplicated on the way.
 pub(crate) fn resolve(
     alike: &Ambiguous,
@@ -116,7 +116,7 @@ pub(crate) fn resolve(
     a_is_from: bool,
     later: impl Fn(&Record, &Record) -> f64,
     matches: &mut Vec<Match>,
-) -> u64 {
+) -> Vec<u32> {
     let before = matches.len();
     let (mut sent, mut arrived) = if a_is_from {
         (alike.a.clone(), alike.b.clone())
@@ -148,10 +148,11 @@ pub(crate) fn resolve(
     }
     sent.retain(|number| !gone.contains(number));
     arrived.retain(|number| !gone_there.contains(number));
-    let all = arrived.len() + gone_there.len();
+    // The first of several copies is the packet itself.
     if arrived.len() > sent.len() {
-        // The first of several copies is the packet itself.
         arrived.retain(|&number| !to[number as usize].copy);
+    } else if sent.len() > arrived.len() {
+        sent.retain(|&number| !from[number as usize].copy);
     }
     // Then by time, from the last on: the latest transmission that an arrival can be of.
     while let Some(number) = arrived.pop() {
@@ -163,7 +164,15 @@ pub(crate) fn resolve(
             }
         }
     }
-    (all - (matches.len() - before)) as u64
+    let found = matches[before..].iter();
+    let found: BTreeSet<u32> = found
+        .map(|found| if a_is_from { found.b } else { found.a })
+        .collect();
+    let all = if a_is_from { &alike.b } else { &alike.a };
+    all.iter()
+        .copied()
+        .filter(|number| !found.contains(number))
+        .collect()
 }
 
 fn sorted(numbers: &[u32], id: impl Fn(u32) -> u16) -> Vec<(u16, u32)> {

@@ -1,6 +1,7 @@
 //! The packets of a stream as they left the first place, and what became of each.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::record::Record;
 use crate::read::Nanos;
@@ -10,7 +11,7 @@ use crate::wire::Flags;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
     /// It reached the second place, after this many nanoseconds by the aligned clocks; `None` where these went
-    /// unevenly.
+    /// unevenly, or the first capture does not hold it.
     Passed(Option<f64>),
     /// It did not.
     Lost,
@@ -23,8 +24,10 @@ pub enum Fate {
 /// A packet at the first of the two places that it passes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Passage {
-    /// When the first place saw it, by that capture's clock.
+    /// When it passed the first place, by that capture's clock.
     pub at: Nanos,
+    /// Whether the first capture holds it. If not, the time is estimated by how long the packet before it took.
+    pub seen: bool,
     /// The number of its stream among those that both captures hold.
     pub stream: u32,
     /// Bytes on the link: payload, headers and framing.
@@ -72,7 +75,8 @@ pub struct Elsewhere {
     pub repeated_in_vain: u64,
     /// Reports of the receiver that bytes arrived twice.
     pub arrived_twice: u64,
-    /// Data packets that fill a hole in what the first place saw, later than reordering does.
+    /// Data packets that fill a hole in what the first place saw, later than reordering does. Where its capture missed packets, they
+    /// may have been lost between the places, too.
     pub lost_before: u64,
     /// Data packets that the first place saw out of order.
     pub reordered_before: u64,
@@ -134,12 +138,13 @@ impl Walk {
         }
         let mut passed_before = false;
         if start < self.end && start >= self.acked {
-            passed_before = self.repeats(record, start, end, passages);
+            let at = passages[number].at;
+            passed_before = self.repeats(record, at, start..end, passages);
         } else if start < self.acked {
             self.elsewhere.retransmitted += 1;
             passed_before = true;
         } else if start > self.end {
-            let hole = (start, record.at, record.tsval);
+            let hole = (start, passages[number].at, record.tsval);
             self.holes.insert(self.end, hole);
         }
         // One that was lost on its way says nothing of what is behind the second place.
@@ -156,7 +161,13 @@ impl Walk {
     }
 
     /// Bytes from below the end: again, or for the first time. Whether some had passed both places before.
-    fn repeats(&mut self, record: &Record, start: i64, end: i64, passages: &[Passage]) -> bool {
+    fn repeats(
+        &mut self,
+        record: &Record,
+        at: Nanos,
+        Range { start, end }: Range<i64>,
+        passages: &[Passage],
+    ) -> bool {
         let hole = self.holes.range(..=start).next_back();
         if let Some((&from, &(to, since, tsval))) = hole
             && start < to
@@ -170,7 +181,7 @@ impl Walk {
             }
             let sent_before = match (record.tsval, tsval) {
                 (x, y) if x != 0 && y != 0 && x != y => (y.wrapping_sub(x) as i32) > 0,
-                _ => record.at.saturating_sub(since) < REORDERING,
+                _ => at.saturating_sub(since) < REORDERING,
             };
             if sent_before {
                 self.elsewhere.reordered_before += 1;

@@ -66,6 +66,7 @@ mod tests {
             link_bytes: 100,
             ip_bytes: 100,
             payload: 60,
+            seen: true,
             in_flight: 0,
             in_burst: number * 100,
             fate: match (burst, number) {

@@ -6,6 +6,7 @@ use super::clock::Clocks;
 use super::gather::Wire;
 use super::joined::{ALONE, Joined, Order};
 use super::passage::{Elsewhere, Fate, Passage, Walk};
+use super::record::Record;
 use crate::flow::Span;
 use crate::read::Nanos;
 use crate::wire::Endpoint;
@@ -89,6 +90,8 @@ struct Places<'a> {
     second: &'a Wire,
     partner: &'a [u32],
     partner_there: &'a [u32],
+    /// Records of the second place that were duplicated on the way, in ascending order.
+    duplicated: &'a [u32],
     streams: [u32; 2],
     to_b: bool,
     /// `None` where they do not tell when a packet was at the other place.
@@ -111,9 +114,10 @@ pub(crate) fn follow(
         &joined.b.streams[shared.pair.b as usize],
     );
     let places = Places::of(joined, index);
-    let mut own = places.passages(number);
+    let unseen: Vec<usize> = places.unseen().collect();
+    let (records, mut own) = places.passages(number, &unseen);
     places.leave_out_last(&mut own);
-    let elsewhere = places.walk(&mut own);
+    let elsewhere = places.walk(&records, &mut own);
     let mut report = StreamReport {
         at_a: [x.src, x.dst],
         at_b: [y.src, y.dst],
@@ -127,13 +131,14 @@ pub(crate) fn follow(
         lost: 0,
         lost_bare: 0,
         missed: 0,
-        unseen: 0,
-        duplicated: joined.duplicated[index],
+        unseen: unseen.len() as u64,
+        duplicated: places.duplicated.len() as u64,
         overtaken: places.overtaken(),
         transit: Transit::of(own.iter().filter_map(Passage::transit).collect()),
         elsewhere,
     };
-    for passage in own.iter().filter(|p| p.fate != Fate::Uncovered) {
+    let counted = |p: &&Passage| p.seen && p.fate != Fate::Uncovered;
+    for passage in own.iter().filter(counted) {
         let data = u64::from(passage.payload > 0);
         report.packets += 1;
         report.data_packets += data;
@@ -145,7 +150,6 @@ pub(crate) fn follow(
             Fate::Passed(_) | Fate::Uncovered => {}
         }
     }
-    report.unseen = places.extra().saturating_sub(report.duplicated);
     passages.extend(own);
     report
 }
@@ -158,6 +162,7 @@ impl<'a> Places<'a> {
             second: &joined.b,
             partner: &joined.partner_of_a,
             partner_there: &joined.partner_of_b,
+            duplicated: &joined.duplicated[index],
             streams: [shared.pair.a, shared.pair.b],
             to_b: shared.to_b,
             clocks: joined.even_clocks(),
@@ -175,37 +180,63 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Its packets, without what needs acknowledgements.
-    fn passages(&self, stream: u32) -> Vec<Passage> {
+    /// A stream's records at the first place, without those that its capture holds twice and that have no partner.
+    fn once(&self, stream: u32) -> impl Iterator<Item = usize> + use<'a> {
+        let (records, partner) = (&self.first.records, self.partner);
+        let range = self.first.range(stream);
+        range.filter(|&number| !(records[number].copy && partner[number] == ALONE))
+    }
+
+    /// Its packets, without what needs acknowledgements, and the record of each: of the first place, or of the second one for those
+    /// that the first capture does not hold.
+    fn passages(&self, stream: u32, unseen: &[usize]) -> (Vec<&'a Record>, Vec<Passage>) {
         let range = self.first.range(self.streams[0]);
         let between = between_partners(range.clone(), self.partner);
+        let mut unseen = self.departures(unseen).into_iter().peekable();
+        let mut records = Vec::with_capacity(range.len());
+        let mut passages = Vec::with_capacity(range.len());
+        let mut add = |at: Nanos, record: &'a Record, known: Option<Fate>| {
+            records.push(record);
+            passages.push(Passage {
+                at,
+                seen: known.is_some(),
+                stream,
+                link_bytes: record.link_bytes(),
+                ip_bytes: record.ip_bytes(),
+                payload: record.payload,
+                in_flight: 0,
+                in_burst: 0,
+                fate: known.unwrap_or(Fate::Passed(None)),
+            });
+        };
+        for number in self.once(self.streams[0]) {
+            let record = &self.first.records[number];
+            while let Some((at, there)) = unseen.next_if(|unseen| unseen.0 < record.at) {
+                add(at, there, None);
+            }
+            add(record.at, record, Some(self.fate(number, &between)));
+        }
+        for (at, there) in unseen {
+            add(at, there, None);
+        }
+        (records, passages)
+    }
+
+    /// What became of a record of the first place, as the second one's capture alone tells. `between` is what that covers, where no
+    /// clock tells.
+    fn fate(&self, number: usize, between: &Range<usize>) -> Fate {
+        let record = &self.first.records[number];
+        let partner = self.partner[number];
+        if partner != ALONE {
+            let there = self.second.records[partner as usize].at;
+            return Fate::Passed(self.transit(record.at, there));
+        }
         let covered = self.second.counts.span.unwrap_or_default();
-        range
-            .map(|number| {
-                let record = &self.first.records[number];
-                let partner = self.partner[number];
-                let fate = if partner == ALONE {
-                    let inside = match self.clocks {
-                        Some(clocks) => holds(covered, arrival(&clocks, self.to_b, record.at)),
-                        None => between.contains(&number),
-                    };
-                    if inside { Fate::Lost } else { Fate::Uncovered }
-                } else {
-                    let there = self.second.records[partner as usize].at;
-                    Fate::Passed(self.transit(record.at, there))
-                };
-                Passage {
-                    at: record.at,
-                    stream,
-                    link_bytes: record.link_bytes(),
-                    ip_bytes: record.ip_bytes(),
-                    payload: record.payload,
-                    in_flight: 0,
-                    in_burst: 0,
-                    fate,
-                }
-            })
-            .collect()
+        let inside = match self.clocks {
+            Some(clocks) => holds(covered, arrival(&clocks, self.to_b, record.at)),
+            None => between.contains(&number),
+        };
+        if inside { Fate::Lost } else { Fate::Uncovered }
     }
 
     /// What left last and did not arrive may have waited in a queue when the second capture ended.
@@ -227,15 +258,16 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Completes the passages by what comes back to the first place.
-    fn walk(&self, passages: &mut [Passage]) -> Elsewhere {
-        let sent = self.first.of(self.streams[0]);
+    /// Completes the passages of these records by what comes back to the first place.
+    fn walk(&self, records: &[&Record], passages: &mut [Passage]) -> Elsewhere {
         let reverse = self.first.streams[self.streams[0] as usize].reverse;
-        let back = reverse.map_or(&[][..], |reverse| self.first.of(reverse));
-        let mut back = back.iter().peekable();
+        let back = reverse.into_iter().flat_map(|reverse| self.once(reverse));
+        let back = back.map(|number| &self.first.records[number]);
+        let mut back = back.peekable();
         let mut walk = Walk::default();
-        for (number, record) in sent.iter().enumerate() {
-            while let Some(heard) = back.next_if(|heard| heard.at < record.at) {
+        for (number, record) in records.iter().enumerate() {
+            let at = passages[number].at;
+            while let Some(heard) = back.next_if(|heard| heard.at < at) {
                 walk.hears(heard, passages);
             }
             passages[number].in_flight = walk.sends(record, number, passages);
@@ -260,21 +292,51 @@ impl<'a> Places<'a> {
             .count() as u64
     }
 
-    /// Packets of the second place that the first capture does not hold, duplicates included.
-    fn extra(&self) -> u64 {
+    /// Records of the second place that the first capture does not hold, though it covers their time.
+    fn unseen(&self) -> impl Iterator<Item = usize> {
         let covered = self.first.counts.span.unwrap_or_default();
-        let alone = self.second.range(self.streams[1]);
-        let between = between_partners(alone.clone(), self.partner_there);
-        let alone = alone.filter(|&number| self.partner_there[number] == ALONE);
-        alone
-            .filter(|&number| match self.clocks {
-                Some(clocks) => {
-                    let at = self.second.records[number].at;
-                    holds(covered, departure(&clocks, self.to_b, at))
+        let range = self.second.range(self.streams[1]);
+        let between = between_partners(range.clone(), self.partner_there);
+        range.filter(move |&number| {
+            let record = &self.second.records[number];
+            let alone = self.partner_there[number] == ALONE && !record.copy;
+            alone
+                && self.duplicated.binary_search(&(number as u32)).is_err()
+                && match self.clocks {
+                    Some(clocks) => holds(covered, departure(&clocks, self.to_b, record.at)),
+                    None => between.contains(&number),
                 }
-                None => between.contains(&number),
-            })
-            .count() as u64
+        })
+    }
+
+    /// When these records of the second place passed the first one, which did not capture them: as long before as the packet that arrived
+    /// last before them. None where most packets are such ones: then they are not the same packets at both places, as behind a
+    /// middlebox that divides them anew.
+    fn departures(&self, unseen: &[usize]) -> Vec<(Nanos, &'a Record)> {
+        let (first, second) = (&self.first.records, &self.second.records);
+        let range = self.second.range(self.streams[1]);
+        let both = range.filter_map(|number| match self.partner_there[number] {
+            ALONE => None,
+            partner => Some((number, first[partner as usize].at, second[number].at)),
+        });
+        if unseen.len() > both.clone().count() {
+            return Vec::new();
+        }
+        let mut later = both.peekable();
+        let mut beside = later.peek().copied();
+        let mut departures = Vec::with_capacity(unseen.len());
+        for &number in unseen {
+            while let Some(before) = later.next_if(|both| both.0 < number) {
+                beside = Some(before);
+            }
+            if let Some((_, at, there)) = beside {
+                let record = &second[number];
+                let at = at.saturating_add(record.at.saturating_sub(there));
+                departures.push((at.saturating_sub(there.saturating_sub(record.at)), record));
+            }
+        }
+        departures.sort_by_key(|departure| departure.0);
+        departures
     }
 
     /// The time on the way, from the first place to the second.

@@ -8,6 +8,8 @@ use crate::testing::{MS, START, client, server};
 use crate::wire::{Flags, Sacks, Timestamps};
 use crate::write::{Ends, TcpFrame};
 
+mod captured;
+
 /// What B's clock is ahead.
 const AHEAD: Nanos = 5_000 * MS;
 /// The time on the way.

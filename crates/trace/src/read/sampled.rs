@@ -42,7 +42,7 @@ impl Sampled {
             ),
             place: word("host")
                 .zip(word("interface"))
-                .map(|(host, interface)| format!("{interface} of {host}").into()),
+                .map(|(host, interface)| printable(&format!("{interface} of {host}")).into()),
         })
     }
 
@@ -54,6 +54,15 @@ impl Sampled {
             after: Arc::clone(after),
         })
     }
+}
+
+/// Text for a terminal, which obeys control characters: whoever wrote the capture must not command it.
+fn printable(text: &str) -> String {
+    let one = |letter: char| match letter.is_control() {
+        true => char::REPLACEMENT_CHARACTER,
+        false => letter,
+    };
+    text.chars().map(one).collect()
 }
 
 /// Which addresses are one client: by the prefixes of clients that were sampled as a whole, and by the bits that are kept of
@@ -140,5 +149,11 @@ mod tests {
         for other in ["host=web2 interface=eth0", "host=web1 interface=eth1"] {
             assert!(said(other).behind(&one).is_some(), "{other}");
         }
+        // What a terminal would obey is not told.
+        let other = said("host=a\x1b[31mb\u{9b}2J\x07 interface=eth0\n");
+        assert_eq!(
+            other.place.as_deref(),
+            Some("eth0\u{fffd} of a\u{fffd}[31mb\u{fffd}2J\u{fffd}")
+        );
     }
 }

@@ -63,6 +63,7 @@ fn spurious(marks: Marks) -> Option<&'static str> {
         (Marks::SPURIOUS_DSACK | Marks::SPURIOUS_DSACK_OTHER, "dsack"),
         (Marks::SPURIOUS_TIMESTAMP, "timestamp"),
         (Marks::SPURIOUS_ACKED, "acked"),
+        (Marks::SPURIOUS_EARLY, "early"),
     ]
     .into_iter()
     .find_map(|(mark, name)| marks.has(mark).then_some(name))
@@ -93,7 +94,7 @@ const COLUMNS: &[Column<PacketRow>] = columns! { PacketRow;
     retransmission: Truth [""] "Whether it repeats bytes sent before." = |r| r.sent.is_retransmission();
     retransmits: Integer [""] "The number of the packet that it repeats." = |r| (r.sent.repeats != 0).then(|| r.number.saturating_sub(u64::from(r.sent.repeats)));
     retransmitted_by: Integer [""] "The number of the packet that repeats it." = |r| (r.sent.repeated != 0).then(|| r.number + u64::from(r.sent.repeated));
-    retransmitted_in_vain: Text [""] "If it arrived and was retransmitted nevertheless, the sign of that: dsack, timestamp or acked (before)." = |r| spurious(r.sent.marks);
+    retransmitted_in_vain: Text [""] "If it arrived and was retransmitted nevertheless, the sign of that: dsack, timestamp, acked (before) or early (sooner than a packet and its acknowledgement take)." = |r| spurious(r.sent.marks);
     rtt_ms: Real ["ms"] "Its round-trip time, where that is unambiguous." = |r| r.sent.rtt().map(|rtt| rounded(millis(rtt), 6));
     ack_delay_ms: Real ["ms"] "From its sending to the first acknowledgement of its bytes, whichever transmission that was for." = |r| r.delay().map(|delay| rounded(millis(delay), 6));
     sacked: Truth [""] "Whether that was a selective acknowledgement." = |r| r.sent.marks.has(Marks::SACKED);

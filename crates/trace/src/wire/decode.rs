@@ -43,7 +43,7 @@ pub fn ip_protocol(frame: &Frame<'_>) -> Option<u8> {
         .map(|datagram| datagram.protocol)
 }
 
-/// The TCP packet in a tunnel.
+/// The TCP packet in a tunnel, or behind an authentication header.
 #[cold]
 fn tunnelled(at: Nanos, outbound: Option<bool>, network: Network<'_>) -> Result<Packet, Skip> {
     let (network, ip) = carried(network)?;
@@ -58,14 +58,17 @@ pub(super) fn with_tcp(network: Network<'_>) -> Result<(Network<'_>, Datagram<'_
     }
 }
 
-/// The IP packet with TCP in a tunnel.
+/// The IP packet with TCP in a tunnel, or behind an authentication header.
 fn carried(mut network: Network<'_>) -> Result<(Network<'_>, Datagram<'_>), Skip> {
-    for _ in 0..MAX_TUNNELS {
-        network = tunnel::inner(&network)?;
-        let ip = ip::datagram(&network)?;
+    for tunnels in 0.. {
+        let ip = ip::datagram(&network)?.authenticated()?;
         if ip.protocol == ip::TCP {
             return Ok((network, ip));
         }
+        if tunnels == MAX_TUNNELS {
+            break;
+        }
+        network = tunnel::inner(network.framing, &ip)?;
     }
     Err(Skip::Malformed)
 }

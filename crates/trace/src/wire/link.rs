@@ -12,6 +12,8 @@ pub(super) struct Network<'a> {
     pub wire_len: usize,
     /// Bytes around the IP packet on the wire.
     pub framing: u16,
+    /// Whether what carries it was cut by a mirror or tap.
+    pub sliced: bool,
 }
 
 pub(super) const IPV4: u16 = 0x0800;
@@ -83,6 +85,7 @@ fn at<'a>(frame: &Frame<'a>, start: usize, framing: usize) -> Result<Network<'a>
         data: frame.data.get(start..).ok_or(Skip::Cut)?,
         wire_len: (frame.wire_len as usize).saturating_sub(start),
         framing: framing as u16,
+        sliced: false,
     })
 }
 
@@ -115,7 +118,19 @@ pub(super) fn ethernet_type(frame: &Frame<'_>) -> Option<u16> {
 }
 
 /// The offset of the IP header behind any tags, with `next` the Ethernet type of what is at `i`.
-pub(super) fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, Skip> {
+pub(super) fn typed(data: &[u8], i: usize, next: u16) -> Result<usize, Skip> {
+    behind_tags(data, i, next, Labels::Follow)
+}
+
+/// Whether MPLS labels are followed.
+#[derive(Clone, Copy)]
+enum Labels {
+    Follow,
+    /// One level only: a pseudowire inside a pseudowire is not followed.
+    Refuse,
+}
+
+fn behind_tags(data: &[u8], mut i: usize, mut next: u16, labels: Labels) -> Result<usize, Skip> {
     for _ in 0..MAX_TAGS {
         match next {
             IPV4 | IPV6 => return Ok(i),
@@ -124,8 +139,8 @@ pub(super) fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, S
                 next = u16::from_be_bytes(bytes(data, i + 2)?);
                 i += 4;
             }
-            PPPOE_SESSION => return ppp(data, i + 6),
-            _ if MPLS.contains(&next) => return mpls(data, i),
+            PPPOE_SESSION => return behind_ppp(data, i + 6, labels),
+            _ if MPLS.contains(&next) => return mpls(data, i, labels),
             // A length, not a type: IEEE 802.2 with the SNAP header of RFC 1042.
             0..=1535 => {
                 let snap: [u8; 8] = bytes(data, i)?;
@@ -143,7 +158,11 @@ pub(super) fn typed(data: &[u8], mut i: usize, mut next: u16) -> Result<usize, S
 
 /// PPP's protocol field, behind an address and control field where there is one, and in one byte
 /// where it was compressed (RFC 1661 §6.5).
-pub(super) fn ppp(data: &[u8], mut i: usize) -> Result<usize, Skip> {
+pub(super) fn ppp(data: &[u8], i: usize) -> Result<usize, Skip> {
+    behind_ppp(data, i, Labels::Follow)
+}
+
+fn behind_ppp(data: &[u8], mut i: usize, labels: Labels) -> Result<usize, Skip> {
     if bytes(data, i) == Ok([0xff, 0x03]) {
         i += 2;
     }
@@ -155,34 +174,44 @@ pub(super) fn ppp(data: &[u8], mut i: usize) -> Result<usize, Skip> {
     };
     match protocol {
         PPP_IPV4 | PPP_IPV6 => Ok(i + length),
-        0x0281 | 0x0283 => mpls(data, i + length),
+        0x0281 | 0x0283 => mpls(data, i + length, labels),
         _ => Err(Skip::NotIp),
     }
 }
 
-/// Behind an MPLS label stack nothing says what follows: the first nibble tells IPv4 and IPv6,
-/// and 0 is the control word of an Ethernet pseudowire (RFC 4385 §3, RFC 4448).
-fn mpls(data: &[u8], mut i: usize) -> Result<usize, Skip> {
+/// Behind an MPLS label stack nothing says what follows. It is IPv4, IPv6, or an Ethernet pseudowire with a control word, whose first
+/// nibble is 0, or without one (RFC 4385 §3, RFC 4448 §4). Then the first nibble is that of a MAC address, which can be any.
+fn mpls(data: &[u8], mut i: usize, labels: Labels) -> Result<usize, Skip> {
+    if matches!(labels, Labels::Refuse) {
+        return Err(Skip::NotIp);
+    }
     for _ in 0..MAX_TAGS {
         let label: [u8; 4] = bytes(data, i)?;
         i += 4;
         if label[2] & 1 == 0 {
             continue;
         }
-        let start = match bytes::<1>(data, i)?[0] >> 4 {
-            4 | 6 => i,
-            0 => {
-                // One level only: a pseudowire inside a pseudowire is not followed.
-                let inner = i + 4;
-                let kind = u16::from_be_bytes(bytes(data, inner + 12)?);
-                if MPLS.contains(&kind) {
-                    return Err(Skip::NotIp);
-                }
-                typed(data, inner + 14, kind)?
-            }
-            _ => return Err(Skip::NotIp),
+        let first = bytes::<1>(data, i)?[0];
+        return match first >> 4 {
+            // Nearly always without options: then no guess is needed.
+            _ if first == 0x45 => Ok(i),
+            4 | 6 => Ok(pseudowire(data, i).unwrap_or(i)),
+            0 => match pseudowire(data, i + 4) {
+                Err(Skip::NotIp) => pseudowire(data, i),
+                found => found,
+            },
+            _ => pseudowire(data, i),
         };
-        return Ok(start);
     }
     Err(Skip::Malformed)
+}
+
+/// The offset of the IP header in what may be an Ethernet frame at `i`: it is none if its type and the version of IP do not agree.
+fn pseudowire(data: &[u8], i: usize) -> Result<usize, Skip> {
+    let kind = u16::from_be_bytes(bytes(data, i + 12)?);
+    let start = behind_tags(data, i + 14, kind, Labels::Refuse)?;
+    match bytes::<1>(data, start)?[0] >> 4 {
+        4 | 6 => Ok(start),
+        _ => Err(Skip::NotIp),
+    }
 }

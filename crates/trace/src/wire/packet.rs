@@ -86,6 +86,8 @@ pub struct Packet {
     pub ip_id: u16,
     /// The time to live, or the hop limit.
     pub hops: u8,
+    /// Whether the frame was shorter on the wire than the packet in it: a mirror or tap cut it.
+    pub sliced: bool,
     /// The TCP options.
     pub options: Options,
 }
@@ -97,7 +99,7 @@ pub enum Skip {
     NotIp,
     /// IP, but not TCP.
     NotTcp,
-    /// A part of a fragmented IP packet.
+    /// A part of a fragmented IP packet with TCP.
     Fragment,
     /// The capture kept too few bytes to see the TCP flags.
     Cut,

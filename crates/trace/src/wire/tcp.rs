@@ -22,6 +22,10 @@ pub(super) fn packet(
     if length < 20 || length > ip.length || ip.length > MAX_SEGMENT {
         return Err(Skip::Malformed);
     }
+    // A mirror or tap keeps headers: otherwise the length is wrong, not the frame.
+    if ip.sliced && length > ip.data.len() {
+        return Err(Skip::Malformed);
+    }
     let (source, destination) = (
         u16::from_be_bytes([head[0], head[1]]),
         u16::from_be_bytes([head[2], head[3]]),
@@ -53,6 +57,7 @@ pub(super) fn packet(
         framing,
         ip_id: ip.id,
         hops: ip.hops,
+        sliced: ip.sliced,
         options,
     })
 }

@@ -280,15 +280,45 @@ fn ipv6_jumbo_payload() {
     assert_eq!(packet.headers, 68);
 }
 
-/// An IP length beyond the frame's on the wire is a lie, or a part of a packet.
+/// An IP length beyond the frame's on the wire is a part of a packet, or a lie.
 #[test]
-fn what_claims_more_than_the_frame_holds_is_malformed() {
+fn what_claims_more_than_the_frame_holds_is_malformed_unless_its_header_is_sound() {
     let mut bytes = Vec::new();
     let wire_len = plain().encode(&mut bytes) as usize;
     assert!(decode_as(LinkType::ETHERNET, &bytes, wire_len).is_ok());
     bytes[16..18].copy_from_slice(&65_000u16.to_be_bytes());
     let found = decode_as(LinkType::ETHERNET, &bytes, wire_len);
     assert_eq!(found.unwrap_err(), Skip::Malformed);
+    // A checksum that is left to the network card says nothing.
+    bytes[24..26].fill(0);
+    let found = decode_as(LinkType::ETHERNET, &bytes, wire_len).unwrap();
+    assert_eq!((found.payload, found.sliced), (65_000 - 40, true));
+}
+
+/// A tap or a mirror keeps the first bytes, and the capture takes that for the whole.
+#[test]
+fn a_frame_that_was_cut_before_it_was_captured_has_the_length_of_its_header() {
+    for (frame, headers) in [(plain(), 54), (plain6(), 74)] {
+        let frame = TcpFrame {
+            timestamps: Some(Timestamps { value: 1, echo: 2 }),
+            ..frame
+        };
+        let bytes = encode(&frame);
+        let options = headers + 12;
+        for kept in options..options + 100 {
+            let packet = is_plain(ethernet(&bytes[..kept]));
+            assert!(packet.sliced && !packet.options.cut, "{kept} bytes");
+        }
+        assert!(!is_plain(ethernet(&bytes)).sliced);
+        // Without the whole header of TCP it is no packet.
+        for kept in headers - 6..options {
+            assert_eq!(
+                ethernet(&bytes[..kept]).unwrap_err(),
+                Skip::Malformed,
+                "{kept} bytes"
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,14 +1,9 @@
 //! Tunnels: IP packets and Ethernet frames that other IP packets carry.
 
 use super::bytes::bytes;
-use super::ip::{self, Datagram};
+use super::ip::{Datagram, GRE, IP_IN_IP, IPV6_IN_IP, UDP};
 use super::link::{FCS, IPV4, IPV6, Network, ppp, typed};
 use super::packet::Skip;
-
-const IP_IN_IP: u8 = 4;
-const UDP: u8 = 17;
-const IPV6_IN_IP: u8 = 41;
-const GRE: u8 = 47;
 
 /// RFC 7348 §5, and the port that Linux had before.
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
@@ -33,12 +28,11 @@ enum Inner {
     Mirrored(usize),
 }
 
-/// The IP packet in the IP packet.
+/// The IP packet that another one carries, given what is around that.
 ///
 /// # Errors
 /// [`Skip::NotTcp`] where it is no tunnel, or one without IP inside.
-pub(super) fn inner<'a>(outer: &Network<'a>) -> Result<Network<'a>, Skip> {
-    let carrier = ip::datagram(outer)?;
+pub(super) fn inner<'a>(framing: u16, carrier: &Datagram<'a>) -> Result<Network<'a>, Skip> {
     let data = carrier.data;
     let inner = match carrier.protocol {
         IP_IN_IP | IPV6_IN_IP => Inner::Ip(0),
@@ -47,13 +41,13 @@ pub(super) fn inner<'a>(outer: &Network<'a>) -> Result<Network<'a>, Skip> {
         _ => return Err(Skip::NotTcp),
     };
     let ethernet = |i: usize| typed(data, i + 14, u16::from_be_bytes(bytes(data, i + 12)?));
-    let around = usize::from(outer.framing) + carrier.header;
+    let around = usize::from(framing) + carrier.header;
     let (start, framing) = match inner {
         Inner::Ip(start) => (start, around + start),
         Inner::Ethernet(i) => ethernet(i).map(|start| (start, around + start))?,
         Inner::Mirrored(i) => ethernet(i).map(|start| (start, start - i + FCS))?,
     };
-    network(&carrier, start, framing)
+    network(carrier, start, framing)
 }
 
 fn network<'a>(carrier: &Datagram<'a>, start: usize, framing: usize) -> Result<Network<'a>, Skip> {
@@ -61,6 +55,7 @@ fn network<'a>(carrier: &Datagram<'a>, start: usize, framing: usize) -> Result<N
         data: carrier.data.get(start..).ok_or(Skip::Cut)?,
         wire_len: carrier.length.saturating_sub(start),
         framing: u16::try_from(framing).map_err(|_| Skip::Malformed)?,
+        sliced: carrier.sliced,
     })
 }
 

@@ -230,6 +230,35 @@ fn what_is_sent_again_after_its_selective_acknowledgement_was_not_lost() {
     assert_eq!(talk.end().response().marked(Marks::SPURIOUS_ACKED), [1]);
 }
 
+/// The handshake took 2 ms: an acknowledgement after 1 ms is not that of the retransmission.
+#[test]
+fn what_is_acknowledged_sooner_than_a_round_trip_after_it_was_sent_again_was_not_lost() {
+    for (after, early) in [(MS, true), (2 * MS, false)] {
+        let mut talk = sent(3);
+        talk.full(30 * MS, 0);
+        talk.ack(30 * MS + after, nth(3));
+        let found = talk.end();
+        let kept = found.response();
+        assert_eq!(kept.marked(Marks::SPURIOUS_EARLY) == [0], early);
+        assert_eq!(kept.lost().is_empty(), early);
+    }
+}
+
+/// It may hold back the acknowledgements of single packets, and not that of a retransmission.
+#[test]
+fn without_a_handshake_a_receiver_of_single_packets_tells_no_round_trip() {
+    let mut talk = Talk::new();
+    for n in 0..20 {
+        let at = (100 + 100 * u64::from(n)) * MS;
+        talk.full(at, n);
+        talk.ack(at + 45 * MS, nth(n + 1));
+    }
+    talk.full(3_000 * MS, 20);
+    talk.full(3_300 * MS, 20);
+    talk.ack(3_305 * MS, nth(21));
+    assert_eq!(talk.end().response().lost(), [20]);
+}
+
 #[test]
 fn a_retransmission_of_something_long_forgotten_is_one_still() {
     let mut talk = Talk::begun();

@@ -2,6 +2,8 @@
 
 use crate::annotate::median;
 use crate::testing::*;
+use crate::wire::Flags;
+use crate::write::TcpFrame;
 
 #[test]
 fn duration_and_goodput_are_from_the_first_packet_to_the_last_acknowledgement() {
@@ -157,4 +159,29 @@ fn few_samples_show_no_growth() {
         made.passes(i * 10 * MS, (10 + 10 * i) * MS, i as u32);
     }
     assert_eq!(made.measure().growth, None);
+}
+
+/// Bits of the acknowledgements of one packet after another: as RFC 3168 echoes marks, with accurate ECN, and without either.
+#[test]
+fn congestion_marks_are_counted_by_what_acknowledgements_echo_anew() {
+    const ECE: u8 = Flags::ECE;
+    const CWR: u8 = Flags::CWR;
+    for (bits, echoes) in [
+        ([0, ECE, ECE, 0, 0, ECE, ECE, 0], 2),
+        ([ECE, ECE, CWR, CWR, CWR | ECE, CWR | ECE, 0, ECE], 3),
+        ([ECE; 8], 0),
+        ([0; 8], 0),
+    ] {
+        let mut talk = Talk::begun();
+        for (n, bits) in (0..).zip(bits) {
+            let at = (10 + 10 * u64::from(n)) * MS;
+            talk.full(at, n);
+            let ack = TcpFrame {
+                flags: Flags::ACK | bits,
+                ..talk.acking(nth(n + 1))
+            };
+            talk.put(at + 5 * MS, ack);
+        }
+        assert_eq!(talk.end().response().metrics.congestion_echoes, echoes);
+    }
 }

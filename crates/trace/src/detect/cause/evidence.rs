@@ -59,6 +59,7 @@ impl Details for Findings {
 /// Why it is this cause.
 fn sentences(summary: &TransferSummary, cause: Cause, findings: &Findings) -> Vec<Clue> {
     let mut said = vec![Clue::new(About::Losses, lost(summary))];
+    said.extend(marked(summary));
     if let Some(losses) = &findings.losses {
         let is_unseen = findings.behind || summary.tally.is_holed();
         about_losses(losses, is_unseen, &mut said);
@@ -149,6 +150,17 @@ fn lost(summary: &TransferSummary) -> Sentence {
         lost => format!("{lost} of {all} data packets were lost ({share})."),
     }
     .into()
+}
+
+fn marked(summary: &TransferSummary) -> Option<Clue> {
+    let text = match summary.metrics.congestion_echoes {
+        0 => return None,
+        1 => "The receiver echoed congestion marks (ECN) once.".to_owned(),
+        times => {
+            format!("The receiver echoed congestion marks (ECN) at {times} separate times.")
+        }
+    };
+    Some(Clue::new(About::Whole, text))
 }
 
 fn about_losses(losses: &Losses, is_unseen: bool, said: &mut Vec<Clue>) {

@@ -161,12 +161,40 @@ impl Network {
         }
     }
 
+    /// What it is where nothing was lost, and the receiver echoed congestion marks: a queue that marks is a managed one. Some
+    /// limiters mark without a queue.
+    pub(super) fn seen_with_marks(
+        self,
+        summary: &TransferSummary,
+        course: Option<&Course>,
+        losses: Option<&Losses>,
+    ) -> Self {
+        let by_delay = losses.is_none() && self.cause != Cause::ShaperBurst;
+        let Some(course) = course.filter(|_| by_delay && summary.metrics.is_marked()) else {
+            return self;
+        };
+        match course.queued || course.might_be_queued {
+            true => Self {
+                cause: Cause::Aqm,
+                confidence: 0.85,
+                reason: "packets were marked (ECN), not dropped",
+                left: &[],
+            },
+            false => Self {
+                cause: Cause::Unclear,
+                confidence: 0.5,
+                reason: "packets were marked (ECN), though hardly any waited",
+                left: &[Cause::Policer, Cause::Aqm],
+            },
+        }
+    }
+
     /// What remains of it where the capture was not taken at the sender. Bytes in flight are a guess there, and so is whether
-    /// they filled the receive window; and at the receiver nothing shows what waits at the sender or in a short queue before
-    /// it.
+    /// they filled the receive window; at the receiver nothing shows what waits at the sender or in a short queue before it; and
+    /// on the way only timestamps show what waits before the capture.
     pub(super) fn seen_from_afar(
         self,
-        vantage: Vantage,
+        summary: &TransferSummary,
         course: Option<&Course>,
         seen: Seen,
     ) -> Self {
@@ -177,7 +205,8 @@ impl Network {
             reason,
             left,
         };
-        match (self.cause, vantage) {
+        let before = summary.metrics.rtt_to_sender;
+        match (self.cause, summary.path.vantage()) {
             (Cause::Queue, Vantage::Between | Vantage::Receiver)
                 if window && course.is_some_and(|course| !course.busy) =>
             {
@@ -193,6 +222,10 @@ impl Network {
             ),
             (Cause::Sender, Vantage::Receiver) if seen.is_guess() => unclear(
                 "a capture at the receiver, which does not tell a sender's pace from that of a link",
+                &[Cause::Sender, Cause::Queue],
+            ),
+            (Cause::Sender, Vantage::Between) if before.is_none() => unclear(
+                "a capture on the way without timestamps, which does not show what waits before it",
                 &[Cause::Sender, Cause::Queue],
             ),
             _ => self,

@@ -6,16 +6,21 @@ mod household;
 
 use super::arrival::Arrival;
 use super::bucket::{Bucket, Noise};
+use super::course::Held;
 use super::delay;
 use super::fit::fit_bucket;
 use super::interval::{Doubt, intervals};
 use super::lanes::log_likelihoods;
 use super::limiter::{Losses, Mechanism, Towards, explain};
+use super::receiver::Seen;
 use super::scope::{Scope, episodes};
 use super::step::{Merges, Step};
 use super::subject::Subject;
 use super::vector::LANES;
-use crate::detect::Basis;
+use super::verdict::judge;
+use crate::annotate::TransferSummary;
+use crate::detect::{Basis, Cause};
+use crate::testing::Made;
 
 const PATH: u64 = 40_000_000;
 const FRAME: f32 = 1518.0;
@@ -127,6 +132,28 @@ fn intervals_are_wider_where_users_may_be_hidden() {
             "{seen:?} {hidden:?}"
         );
         assert!(hidden.ends < 2 || hidden.holds(truth.rate), "{hidden:?}");
+    }
+}
+
+/// A limiter that marks packets (ECN) drops later than its bucket tells.
+#[test]
+fn a_bucket_beside_marks_has_no_rate_and_no_confidence() {
+    let losses = losses(send(bucket(5.0, 100e3), &Device::Policer, 400, 7));
+    for (marks, is_known) in [(0, true), (3, false)] {
+        let mut made = Made::new();
+        for i in 0..400 {
+            made.passes(i * 10 * MILLISECOND, PATH, 2);
+        }
+        let mut metrics = made.measure();
+        (metrics.lost_packets, metrics.congestion_echoes) = (losses.lost as u64, marks);
+        let summary = TransferSummary::new(&made.transfer(), &metrics);
+        let held = Held::default();
+        let seen = Seen::Directly;
+        let basis = Basis::Client;
+        let judgement = judge(&summary, None, held, Some(&losses), seen, None, basis);
+        assert_eq!(judgement.cause, Cause::Policer);
+        assert_eq!(judgement.limit.is_some(), is_known);
+        assert_eq!(judgement.confidence.is_some(), is_known);
     }
 }
 

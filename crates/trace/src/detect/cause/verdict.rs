@@ -12,8 +12,10 @@ use crate::detect::{Basis, Cause, Estimate, Judgement, Limit, QueueKind, Share};
 
 /// From this share of losses on, a policer slows a sender down for all of the time.
 const MANY: f64 = 0.05;
-/// With fewer data packets all went out in the first round trips.
+/// With fewer data packets all went out in the first round trips …
 const FEW_PACKETS: u64 = 11;
+/// … and took no longer than this many.
+const FEW_ROUNDS: u64 = 4;
 
 /// Judges a transfer, given the path's round-trip time in seconds, the time in which the sender was held back, what explains its
 /// losses, and how the capture shows when they came; the first and the third from packets of up to a basis.
@@ -69,7 +71,8 @@ pub(super) fn judge(
         _ => network,
     };
     let network = network.seen_through_holes(summary, losses);
-    let network = network.seen_from_afar(summary.path.vantage(), course.as_ref(), seen);
+    let network = network.seen_with_marks(summary, course.as_ref(), losses);
+    let network = network.seen_from_afar(summary, course.as_ref(), seen);
     let network = match shift {
         Some(_) if network.allows_shift() => Network {
             cause: Cause::ShaperBurst,
@@ -85,7 +88,14 @@ pub(super) fn judge(
     // The lab has no transfers that several causes limited, and none that the capture holds with gaps. `unclear` names no cause that
     // could be right.
     let holed = summary.tally.is_holed();
-    let measured = !matches!(cause, Cause::Mixed | Cause::Unclear) && !holed;
+    // Nor do its senders use ECN. What they did for marks a fit to losses does not know.
+    let marked = summary.metrics.is_marked();
+    let by_ends = matches!(
+        cause,
+        Cause::Application | Cause::ReceiveWindow | Cause::RoundTrips
+    );
+    let measured =
+        !matches!(cause, Cause::Mixed | Cause::Unclear) && !holed && (!marked || by_ends);
     // Without losses nothing shows that a capture was taken before what limits, if its place is not known.
     let anywhere = summary.path.vantage() == Vantage::Unknown && losses.is_none();
     let place = match seen {
@@ -105,8 +115,8 @@ pub(super) fn judge(
             // A queue is fitted to fewer packets than passed it.
             // Nor are times by the sender's clock exact enough: of such intervals only 83 % held the rate (studies/verdict).
             let is_rough = matches!(seen, Seen::ByStamps(_)) && cause != Cause::ShaperBurst;
-            judgement.limit =
-                limit(&limiter).filter(|_| !is_rough && (!holed || cause != Cause::Queue));
+            let is_known = !is_rough && !marked && (!holed || cause != Cause::Queue);
+            judgement.limit = limit(&limiter).filter(|_| is_known);
             if let Some(limit) = &mut judgement.limit
                 && behind
             {
@@ -114,7 +124,7 @@ pub(super) fn judge(
                 limit.depth_bytes = None;
             }
             // Nor is it known there what makes the bucket's level uncertain.
-            let known = !behind || !limiter.unseen_users;
+            let known = !marked && (!behind || !limiter.unseen_users);
             // Nor, where the capture missed packets, who took from it.
             let known = known && !(holed && limiter.unseen_users);
             let known = known && (limiter.shared || limiter.leaves_nothing_to_others());
@@ -265,6 +275,14 @@ fn shares(
     shares
 }
 
+/// Whether a transfer of few packets, whose round-trip times are not known, took no longer than they need: otherwise they may
+/// have waited for anything.
+fn is_short(summary: &TransferSummary) -> bool {
+    let metrics = &summary.metrics;
+    let round_trip = summary.path.round_trip().unwrap_or(0);
+    metrics.data_packets == 1 || metrics.duration <= FEW_ROUNDS * round_trip
+}
+
 /// The cause with the most time, or that several have a part.
 fn decide(
     summary: &TransferSummary,
@@ -274,7 +292,7 @@ fn decide(
 ) -> (Cause, f64, &'static str) {
     let few = summary.metrics.data_packets < FEW_PACKETS && summary.metrics.lost_packets == 0;
     let idle = course.is_some_and(|course| course.idle >= DECIDES);
-    if few && !idle {
+    if few && !idle && (course.is_some() || is_short(summary)) {
         return (Cause::RoundTrips, 0.9, "too few packets for anything else");
     }
     let Some(first) = shares.first() else {
@@ -305,3 +323,6 @@ fn decide(
         _ => (network.cause, network.confidence, network.reason),
     }
 }
+
+#[cfg(test)]
+mod tests;

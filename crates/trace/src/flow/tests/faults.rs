@@ -2,7 +2,7 @@
 
 use crate::annotate::Marks;
 use crate::flow::Span;
-use crate::read::Nanos;
+use crate::read::{Frame, LinkType, Nanos};
 use crate::testing::*;
 use crate::wire::{Flags, Timestamps};
 use crate::write::{Ends, TcpFrame};
@@ -358,12 +358,28 @@ fn counters_tell_what_became_of_the_frames() {
     };
     talk.put(10 * MS, cut(58));
     talk.put(11 * MS, cut(40));
+    // A tap keeps 66 bytes, and the capture does not know.
+    let mut bytes = Vec::new();
+    let data = TcpFrame {
+        payload: 100,
+        ..cut(66)
+    };
+    data.encode(&mut bytes);
+    let sliced = Frame {
+        at: START + 12 * MS,
+        link: LinkType::ETHERNET,
+        data: &bytes,
+        wire_len: 66,
+        outbound: None,
+    };
+    talk.table.frame(&sliced, &mut talk.found);
     let counters = *talk.table.counters();
-    assert_eq!((counters.frames, counters.tcp), (6, 5));
+    assert_eq!((counters.frames, counters.tcp), (7, 6));
     assert_eq!((counters.options_cut, counters.cut), (1, 1));
+    assert_eq!((counters.sliced, counters.malformed), (1, 0));
     let span = Span {
         first: START,
-        last: START + 11 * MS,
+        last: START + 12 * MS,
     };
     assert_eq!(counters.span, Some(span));
     assert_eq!(counters.flows, 1);

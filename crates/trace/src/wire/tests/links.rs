@@ -58,6 +58,40 @@ fn mpls_pseudowire_of_ethernet() {
     assert_eq!(ethernet(&framed(0x8847, &rest)).unwrap_err(), Skip::NotIp);
 }
 
+/// Nothing but the address of a host begins the frame: it may look like a version of IP, or like a control word.
+#[test]
+fn mpls_pseudowire_without_a_control_word() {
+    for first in (0..=255).filter(|&first| first != 0x45) {
+        for frame in [
+            plain(),
+            plain6(),
+            TcpFrame {
+                vlan: Some(7),
+                ..plain()
+            },
+        ] {
+            let mut bytes = encode(&frame);
+            bytes[..6].copy_from_slice(&[first, 0x1b, 0x21, 7, 8, 9]);
+            let rest = [labels(2), bytes].concat();
+            let tag = if frame.vlan.is_some() { 4 } else { 0 };
+            let packet = is_plain(ethernet(&framed(0x8847, &rest)));
+            assert_eq!(usize::from(packet.framing), 18 + 8 + 14 + tag, "{first:x}");
+        }
+    }
+    // One inside another is not followed, and no way through them is tried twice.
+    let mut rest = encode(&plain());
+    for _ in 0..40 {
+        rest = [
+            labels(1),
+            vec![0; 12],
+            vec![0x81, 0, 0, 1],
+            framed(0x8847, &rest)[12..].to_vec(),
+        ]
+        .concat();
+    }
+    assert_eq!(ethernet(&framed(0x8847, &rest)).unwrap_err(), Skip::NotIp);
+}
+
 #[test]
 fn mpls_of_something_else() {
     let rest = [labels(1), vec![0x10; 40]].concat();

@@ -182,3 +182,69 @@ fn other_datagrams_are_not_tcp() {
         }
     }
 }
+
+/// A tunnel's packet in two fragments: the first has the headers of the packet inside, with its length.
+#[test]
+fn the_first_fragment_of_a_tunnels_packet_gives_the_packet_inside() {
+    let gtp = |frame: &TcpFrame| {
+        let head = [0x30, 255, 0, 0, 0, 0, 0, 1];
+        udp(2152, &[&head[..], &ip(frame)].concat())
+    };
+    for (protocol, rest) in [(17, gtp(&plain())), (4, ip(&plain())), (41, ip(&plain6()))] {
+        let end = rest.len() - 40;
+        for (field, first) in [(0x2000u16, true), (0x2001, false), (1, false)] {
+            let [mut v4, _] = carried(protocol, &rest[..end]);
+            v4[20..22].copy_from_slice(&field.to_be_bytes());
+            // In IPv6 the offset is higher by three bits, which say whether there are more.
+            let [offset, more] = [field << 3, field >> 13];
+            let mut header = vec![protocol, 0];
+            header.extend((offset | more).to_be_bytes());
+            header.extend([0; 4]);
+            let [_, v6] = carried(44, &[&header[..], &rest[..end]].concat());
+            for outer in [v4, v6] {
+                let found = ethernet(&outer);
+                match first {
+                    true => assert!(!is_plain(found).sliced),
+                    false => assert_eq!(found.unwrap_err(), Skip::NotTcp),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_tunnel_carries_may_have_been_cut_by_a_mirror() {
+    // As AWS does it: the copy's tunnel is whole, and the packet inside is not.
+    let cut = [&[8, 0, 0, 0, 0, 0, 5, 0][..], &encode(&plain())[..64]].concat();
+    for outer in carried(17, &udp(4789, &cut)) {
+        assert!(is_plain(ethernet(&outer)).sliced);
+    }
+    // Or the frame with the tunnel is cut.
+    let [outer, _] = carried(4, &ip(&plain()));
+    for outer in carried(4, &outer[14..]) {
+        let end = outer.len() - 90;
+        assert!(is_plain(ethernet(&outer[..end])).sliced);
+    }
+}
+
+#[test]
+fn authentication_headers_are_skipped() {
+    let authentication = |next: u8| [&[next, 4][..], &[0; 22]].concat();
+    let tcp = ip(&plain())[20..].to_vec();
+    for outer in carried(51, &[authentication(6), tcp].concat()) {
+        let packet = is_plain(ethernet(&outer));
+        let ip = if outer[12] == 8 { 20 } else { 40 };
+        assert_eq!(usize::from(packet.headers), ip + 24 + 20);
+        for kept in 0..outer.len() {
+            if let Err(skip) = decode_as(LinkType::ETHERNET, &outer[..kept], outer.len()) {
+                assert_eq!(skip, Skip::Cut, "{kept} bytes");
+            }
+        }
+    }
+    for outer in carried(51, &[authentication(4), ip(&plain())].concat()) {
+        is_plain(ethernet(&outer));
+    }
+    for outer in carried(51, &[authentication(17), vec![0; 8]].concat()) {
+        assert_eq!(ethernet(&outer).unwrap_err(), Skip::NotTcp);
+    }
+}

@@ -270,7 +270,7 @@ impl Case<'_> {
                 .into(),
             ),
             Cause::Queue if self.losses.is_none() => {
-                self.hardly_lost("A managed queue drops packets as soon as they wait for long.")
+                self.hardly_lost("A managed queue drops or marks packets as soon as they wait for long.")
             }
             Cause::Queue => {
                 let waited = milliseconds(self.waited()?);
@@ -303,7 +303,7 @@ impl Case<'_> {
                 )
             }
             Cause::Sender | Cause::Application | Cause::ReceiveWindow | Cause::RoundTrips => {
-                let hardly = self.hardly_lost("A managed queue drops packets as soon as they wait for long.");
+                let hardly = self.hardly_lost("A managed queue drops or marks packets as soon as they wait for long.");
                 hardly.or_else(|| self.hardly_waited())
             }
             _ => None,
