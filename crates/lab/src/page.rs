@@ -2,6 +2,7 @@
 
 mod har;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_limiter::Nanos;
@@ -13,6 +14,8 @@ mod tests;
 
 /// Most objects of a page.
 pub const MOST_OBJECTS: usize = 10_000;
+/// Most hosts of a page.
+pub const MOST_HOSTS: usize = 1000;
 /// Most bytes of an object.
 pub const MOST_BYTES: u64 = 1 << 40;
 
@@ -27,8 +30,8 @@ pub struct Page {
 /// An object of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// The host that it is fetched from, by number.
-    pub host: u16,
+    /// The host that it is fetched from.
+    pub host: Host,
     /// Bytes of the request.
     pub request: u32,
     /// Bytes of the response, with its header.
@@ -37,6 +40,15 @@ pub struct Object {
     pub wait: Nanos,
     /// What names the object to the browser; `None` for the page's address itself.
     pub after: Option<After>,
+}
+
+/// A host of a page: objects of the same one share connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Host {
+    /// Its number.
+    pub number: u16,
+    /// Whether connections to it are without TLS: `http://`.
+    pub plain: bool,
 }
 
 /// When an object becomes known to the browser.
@@ -54,12 +66,19 @@ impl Page {
     /// A page of these objects.
     ///
     /// # Errors
-    /// If there is none or too many, or one waits for itself, a later one, or more bytes than that has.
+    /// If there is none or too many, they have too many hosts, or one waits for itself, a later one, or more bytes than that has.
     pub fn new(objects: Vec<Object>) -> Result<Self, String> {
         if objects.is_empty() || objects.len() > MOST_OBJECTS {
             return Err(format!(
                 "a page has 1 to {MOST_OBJECTS} objects, not {}",
                 objects.len()
+            ));
+        }
+        let hosts: BTreeSet<Host> = objects.iter().map(|object| object.host).collect();
+        if hosts.len() > MOST_HOSTS {
+            return Err(format!(
+                "a page has objects of at most {MOST_HOSTS} hosts, not {}",
+                hosts.len()
             ));
         }
         for (index, object) in objects.iter().enumerate() {
@@ -89,7 +108,7 @@ impl Page {
     /// Without that, it waits for the document if that was still arriving, or else for the object that was complete last
     /// before it was asked for. If it was asked for while that object arrived, it waits for the same share of its bytes.
     /// The time beyond is kept as the browser's work. A server took as long as the object waited longer
-    /// than the quickest one of its host, which is taken for the round trip. Objects that were asked for after the page's
+    /// than the quickest one of its host, which is taken for the round trip. Hosts differ by scheme, name and port. Objects that were asked for after the page's
     /// load event, came from the cache, or failed, are left out. The time from the page's beginning to its first request, and from
     /// the last byte to the load event, is work of the browser that ends the visit.
     ///
@@ -162,7 +181,7 @@ impl Drawn {
                 }
             });
             objects.push(Object {
-                host: 0,
+                host: Host::default(),
                 request: self.request,
                 bytes: (sizes.sample(random) as u64).max(1),
                 wait: 0,

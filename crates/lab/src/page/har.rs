@@ -5,16 +5,19 @@ use std::collections::HashMap;
 use serde_json::Value;
 use tidegate_limiter::Nanos;
 
-use super::{After, MOST_BYTES, MOST_OBJECTS, Object};
+use super::{After, Host, MOST_BYTES, MOST_OBJECTS, Object};
 
 /// The request of an archive that has no sizes of requests.
 const REQUEST: u64 = 400;
+
+/// The numbers of hosts, by whether they are without TLS, and by name and port.
+type Hosts = HashMap<(bool, String), u16>;
 
 /// An entry that was fetched from the network. Times are in milliseconds.
 struct Entry<'a> {
     url: &'a str,
     initiator: Option<&'a str>,
-    host: u16,
+    host: Host,
     redirects: bool,
     start: f64,
     /// When the first byte arrived, and the last.
@@ -34,7 +37,7 @@ pub fn read(text: &str) -> Result<(Vec<Object>, Nanos), String> {
         .as_array()
         .ok_or("not an HTTP archive: it has no log.entries")?;
     let page = &log["pages"][0];
-    let mut hosts: HashMap<&str, u16> = HashMap::new();
+    let mut hosts = Hosts::new();
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for value in all {
         let other =
@@ -59,7 +62,7 @@ pub fn read(text: &str) -> Result<(Vec<Object>, Nanos), String> {
     if entries.is_empty() {
         return Err("no object of it came from the network".to_owned());
     }
-    let mut quickest: HashMap<u16, f64> = HashMap::new();
+    let mut quickest: HashMap<Host, f64> = HashMap::new();
     for entry in &entries {
         let least = quickest.entry(entry.host).or_insert(entry.wait);
         *least = least.min(entry.wait);
@@ -123,16 +126,10 @@ fn after(before: &[Entry<'_>], entry: &Entry<'_>) -> Option<After> {
 }
 
 /// An entry, unless it came from the cache or failed.
-fn entry<'a>(
-    value: &'a Value,
-    hosts: &mut HashMap<&'a str, u16>,
-) -> Result<Option<Entry<'a>>, String> {
+fn entry<'a>(value: &'a Value, hosts: &mut Hosts) -> Result<Option<Entry<'a>>, String> {
     let (request, response) = (&value["request"], &value["response"]);
     let url = request["url"].as_str().ok_or("an entry has no URL")?;
-    let Some(rest) = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"))
-    else {
+    let Some((plain, name)) = host(url) else {
         return Ok(None);
     };
     let size = |of: &Value, key: &str| of[key].as_f64().filter(|&size| size > 0.0).unwrap_or(0.0);
@@ -163,12 +160,12 @@ fn entry<'a>(
     );
     let end = start + lasted;
     let number = u16::try_from(hosts.len()).map_err(|_| "too many hosts")?;
-    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let number = *hosts.entry((plain, name)).or_insert(number);
     let asked = size(request, "headersSize") + size(request, "bodySize");
     Ok(Some(Entry {
         url,
         initiator: initiator(&value["_initiator"]),
-        host: *hosts.entry(host).or_insert(number),
+        host: Host { number, plain },
         redirects: (300..400).contains(&status),
         start,
         first: (end - receive).max(start),
@@ -177,6 +174,19 @@ fn entry<'a>(
         request: if asked > 0.0 { asked as u64 } else { REQUEST },
         bytes: (bytes as u64).min(MOST_BYTES),
     }))
+}
+
+/// The host of an address of HTTP: whether it is without TLS, and its name and port as RFC 3986 §6.2 normalises them.
+fn host(url: &str) -> Option<(bool, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (plain, port) = match scheme.to_ascii_lowercase().as_str() {
+        "https" => (false, ":443"),
+        "http" => (true, ":80"),
+        _ => return None,
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let host = host.strip_suffix(port).unwrap_or(host);
+    Some((plain, host.to_ascii_lowercase()))
 }
 
 /// The address of what asked for an object: a document, or the script on top of the stack.

@@ -48,8 +48,11 @@ fn objects_of_an_archive_wait_for_what_names_them() {
             delay: delay * MILLISECOND,
         })
     };
-    let object = |host, request, bytes, wait, after| Object {
-        host,
+    let object = |number, request, bytes, wait, after| Object {
+        host: Host {
+            number,
+            plain: number == 1,
+        },
         request,
         bytes,
         wait: wait * MILLISECOND,
@@ -91,6 +94,51 @@ fn what_is_requested_after_the_load_event_is_not_of_the_page() {
         Page::from_har(&text).expect("an archive").objects().len(),
         5
     );
+}
+
+/// RFC 3986 §6.2: case, and the port that a scheme has anyway, say nothing.
+#[test]
+fn hosts_are_those_of_schemes_names_and_ports() {
+    let hosts = |url: &str| {
+        let text = ARCHIVE.replace("https://a.example/app.js", url);
+        let page = Page::from_har(&text).expect("an archive");
+        let objects = page.objects();
+        (objects[2].host == objects[0].host, objects[2].host.plain)
+    };
+    for (url, found) in [
+        ("https://a.example/app.js", (true, false)),
+        ("HTTPS://A.Example:443/app.js", (true, false)),
+        ("https://a.example:8443/app.js", (false, false)),
+        ("https://a.example:80?app.js", (false, false)),
+        ("http://a.example/app.js", (false, true)),
+        ("http://a.example:443/app.js", (false, true)),
+    ] {
+        assert_eq!(hosts(url), found, "{url}");
+    }
+    let text = ARCHIVE.replace("https://a.example/app.js", "http://B.EXAMPLE:80/app.js");
+    let page = Page::from_har(&text).expect("an archive");
+    assert_eq!(page.objects()[2].host, page.objects()[4].host);
+}
+
+/// A browser's connections are looked through for each packet.
+#[test]
+fn a_page_has_a_thousand_hosts_at_most() {
+    let page = |hosts: u16| {
+        let object = |number| Object {
+            host: Host {
+                number,
+                plain: false,
+            },
+            request: 400,
+            bytes: 500,
+            wait: 0,
+            after: None,
+        };
+        Page::new((0..hosts).map(object).collect())
+    };
+    assert!(page(1000).is_ok());
+    let error = page(1001).expect_err("too many");
+    assert_eq!(error, "a page has objects of at most 1000 hosts, not 1001");
 }
 
 /// Playwright adds the handshake of TLS to the time of a connection, which has it already (HAR 1.2, `timings`).

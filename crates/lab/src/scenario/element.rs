@@ -149,6 +149,17 @@ pub(super) fn kind(
 }
 
 fn probability(f: &Fields<'_>) -> Result<f64, Mistake> {
+    if let Some(node) = f.node("probability")?
+        && let Value::Text(text) = &node.value
+        && let Some(percent) = text
+            .strip_suffix('%')
+            .and_then(|text| text.trim().parse::<f64>().ok())
+    {
+        let share = percent / 100.0;
+        return Err(node.wrong(format!(
+            "`probability` is a number from 0 to 1: write {share} instead of {text}"
+        )));
+    }
     f.real("probability", 0.0..=1.0)?
         .ok_or_else(|| f.missing("probability"))
 }

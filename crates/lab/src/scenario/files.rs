@@ -46,7 +46,8 @@ fn add<T>(
 ) -> Result<(), Mistake> {
     let name = node.text(key)?;
     if !known.contains_key(name) {
-        let found = file(name).and_then(|text| read(&text));
+        // Some editors begin texts with a byte order mark.
+        let found = file(name).and_then(|text| read(text.trim_start_matches('\u{feff}')));
         let found = found.map_err(|message| node.wrong(format!("`{name}`: {message}")))?;
         known.insert(name.to_owned(), found);
     }

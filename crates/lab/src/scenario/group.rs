@@ -27,7 +27,42 @@ fn connections(file: &Fields<'_>) -> Result<Option<Noting>, Mistake> {
     }
 }
 
-/// The simulations that the tables give with a seed. Taps are left out unless they are wanted.
+/// Whether plans of two seeds differ in more than the seed: flows have ranges, arrive at random, or have sizes that are drawn.
+pub(super) fn draws(root: &Table) -> Result<bool, Mistake> {
+    fn drawn(node: &Node) -> bool {
+        match &node.value {
+            Value::Text(text) => text.contains(".."),
+            Value::List(list) => list.iter().any(drawn),
+            Value::Table(table) => table.0.iter().any(|(_, node)| drawn(node)),
+            _ => false,
+        }
+    }
+    let mut flows = tables(root, "flow")?.iter();
+    Ok(flows.any(|flow| drawn(flow) || has(flow, "arrivals")))
+}
+
+/// Whether the table of a flow has a key.
+fn has(flow: &Node, key: &str) -> bool {
+    matches!(&flow.value, Value::Table(table) if table.get(key).is_some())
+}
+
+/// A mistake: no flow of the arrivals begins before the end, whatever the seed.
+pub(super) fn none_arrives(root: &Table, file: &Fields<'_>) -> Mistake {
+    let flows = tables(root, "flow").unwrap_or(&[]);
+    let arriving = flows.iter().find(|flow| has(flow, "arrivals"));
+    let key = arriving.and_then(|flow| match &flow.value {
+        Value::Table(table) => table.get("start").or_else(|| table.get("arrivals")),
+        _ => None,
+    });
+    let end = file
+        .raw("duration")
+        .map(Node::to_string)
+        .unwrap_or_default();
+    let message = format!("no flow arrives before the end of the run ({end})");
+    Mistake::new(key.map_or(Place::default(), |key| key.place), message)
+}
+
+/// The simulations that the tables give with a seed: none if no flow arrives with it. Taps are left out unless they are wanted.
 pub(super) fn groups(
     root: &Table,
     varied: &[String],
@@ -79,8 +114,10 @@ pub(super) fn groups(
             &mut senders,
         )?;
     }
-    if senders.is_empty() {
-        return Err(match tables(root, "flow")?.first() {
+    let flows = tables(root, "flow")?;
+    let arrive = flows.iter().any(|flow| has(flow, "arrivals"));
+    if senders.is_empty() && !arrive {
+        return Err(match flows.first() {
             None => missing("flow", "at least one [[flow]]"),
             Some(first) => {
                 let place = place_of(root, "flow", name(first, "a flow")?, "count");

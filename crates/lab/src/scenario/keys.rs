@@ -201,7 +201,7 @@ section! { FLOW = "[[flow]]", "Connections, or streams of datagrams, from server
     "slow-start": "\"linux\" or \"hystart++\"", "linux", "How slow start ends before a loss: as in Linux (CUBIC has HyStart, Reno has nothing), or by HyStart++ of RFC 9406, with Reno and CUBIC.";
     "recovery": "\"conservative\", \"slow-start\" or \"quic\"", "conservative", "How losses are repaired: packet conservation first, as in Linux since 4.2, slow start at once, or all of it as QUIC does (RFC 9002), which needs `sack`.";
     "pacing": "true or false", "false", "Spreads segments over the round trip; BBR always does.";
-    "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender.";
+    "rate-limit": "rate", "none", "Upper bound of the sending rate, at the sender, with `pacing` or without: IP packets leave one by one, no faster than this. The pacing rate of the congestion control stays what it is.";
     "slow-start-threshold": "number", "none", "Window in segments from which on it grows slowly, before anything is lost. Linux keeps it by destination.";
     "send-buffer": "size", "without end", "What the sender keeps until it is acknowledged. The application fills it when a third is free.";
     "receive-window": "size", "6MiB", "Largest receive window.";

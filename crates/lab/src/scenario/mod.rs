@@ -91,6 +91,8 @@ pub struct Scenario {
     sweep: Sweep,
     files: Files,
     seeds: Vec<u64>,
+    /// Simulations of each point, with all seeds.
+    simulations: Vec<u64>,
     work: Nanos,
     simulated: Nanos,
 }
@@ -176,6 +178,7 @@ impl Scenario {
             sweep,
             files: Files::default(),
             seeds: Vec::new(),
+            simulations: Vec::new(),
             work: 0,
             simulated: 0,
         };
@@ -222,71 +225,59 @@ impl Scenario {
         Ok(())
     }
 
-    /// Checks that the engine and the limiters accept a point, and reads its files. Adds the virtual time of all its
-    /// seeds, and collects the elements that flows pass.
+    /// Checks that the engine and the limiters accept a point with all of its seeds, and reads its files. Adds their virtual
+    /// time, and collects the elements that flows pass.
     fn check_point(
         &mut self,
         point: usize,
         files: ReadFile<'_>,
         passed: &mut BTreeSet<String>,
     ) -> Result<(), Mistake> {
-        let mut limiters = BTreeSet::new();
-        let (mut cells, mut work, mut duration) = (0u64, 0u64, 0);
         let (root, varied) = self.sweep.apply(&self.root, point)?;
         self.files.read(&root, files)?;
         let file = Fields::of(&root, Place::default(), "a scenario", &[FILE], &[])?;
         group::note_passed(&root, passed)?;
-        for Group { plan, elements, .. } in
-            group::groups(&root, &varied, self.seeds[0], true, &self.files)?
-        {
-            let wrong = |tables: &str, name: &str, error: &RunError| {
-                let place = group::place_of(&root, tables, name, "");
-                Mistake::new(place, error.to_string())
-            };
-            // Limiters check their configuration. Elements of one name have the same. Whether the flows of each have their
-            // queues was checked before.
-            let no_wires: Arc<[_]> = Arc::new([]);
-            for (index, instance) in elements.iter().enumerate() {
-                let element = &plan.elements[index];
-                let mut checked = check::check_element(element);
-                if let ElementKind::Limiter { .. } = &element.kind
-                    && checked.is_ok()
-                    && limiters.insert(instance.name.clone())
-                {
-                    let limiter = Limiter::new(&plan, index, &no_wires);
-                    checked = limiter.map(|_| ());
-                }
-                checked.map_err(|error| wrong("element", &instance.name, &error))?;
+        // Seeds have different plans only where something is drawn.
+        let seeds = match group::draws(&root)? {
+            true => &self.seeds[..],
+            false => &self.seeds[..1],
+        };
+        let alike = (self.seeds.len() / seeds.len()) as u64;
+        let mut limiters = BTreeSet::new();
+        let (mut cells, mut simulations) = (0u64, 0u64);
+        let (mut work, mut simulated): (Nanos, Nanos) = (0, 0);
+        for &seed in seeds {
+            let groups = group::groups(&root, &varied, seed, true, &self.files);
+            let checked = groups.and_then(|groups| {
+                check_groups(&root, &file, &groups, &mut limiters)?;
+                Ok(groups)
+            });
+            // What another seed draws is not seen in the file.
+            let groups = checked.map_err(|mistake| match seed == seeds[0] {
+                true => mistake,
+                false => Mistake::new(mistake.place, format!("seed {seed}: {}", mistake.message)),
+            })?;
+            for Group { plan, .. } in &groups {
+                let series = (plan.flows.len() + plan.aggregates.len()) as u64;
+                let all = parts(plan.duration, plan.window).saturating_mul(series);
+                cells = cells.saturating_add(all.saturating_mul(alike));
+                work = work.saturating_add(plan.duration.saturating_mul(alike));
             }
-            for flow in &plan.flows {
-                check::check_flow(&plan, flow)
-                    .and_then(|()| check::check_passes(&plan, flow))
-                    .map_err(|error| wrong("flow", &flow.name, &error))?;
+            // A summary needs the windows of all seeds at once.
+            if cells > Self::MAX_CELLS {
+                let message = "too many windows of too many flows and seeds: widen `window`";
+                return Err(file.wrong("window", message.to_owned()));
             }
-            // The other checks are about their numbers.
-            check::check_memory(&plan)
-                .map_err(|(index, error)| wrong("element", &elements[index].name, &error))?;
-            let steps = check::check_steps(&plan);
-            steps.map_err(|(key, error)| file.wrong(key, error.to_string()))?;
-            let place = tables(&root, "aggregate")?.first();
-            let place = place.map_or(Place::default(), |node| node.place);
-            check::check(&plan).map_err(|error| Mistake::new(place, error.to_string()))?;
-            let series = (plan.flows.len() + plan.aggregates.len()) as u64;
-            let all = parts(plan.duration, plan.window).saturating_mul(series);
-            cells = cells.saturating_add(all);
-            work = work.saturating_add(plan.duration);
-            duration = plan.duration;
+            simulations += groups.len() as u64 * alike;
+            let duration = groups.first().map_or(0, |group| group.plan.duration);
+            simulated = simulated.saturating_add(duration.saturating_mul(alike));
         }
-        let seeds = self.seeds.len() as u64;
-        // A summary needs the windows of all seeds at once.
-        if cells.saturating_mul(seeds) > Self::MAX_CELLS {
-            let message = "too many windows of too many flows and seeds: widen `window`";
-            return Err(file.wrong("window", message.to_owned()));
+        if simulations == 0 {
+            return Err(group::none_arrives(&root, &file));
         }
-        self.simulated = self
-            .simulated
-            .saturating_add(duration.saturating_mul(seeds));
-        self.work = self.work.saturating_add(work.saturating_mul(seeds));
+        self.simulations.push(simulations);
+        self.simulated = self.simulated.saturating_add(simulated);
+        self.work = self.work.saturating_add(work);
         Ok(())
     }
 
@@ -322,6 +313,11 @@ impl Scenario {
         names
     }
 
+    /// Simulations of a point with all seeds.
+    pub fn simulations(&self, point: usize) -> u64 {
+        self.simulations.get(point).copied().unwrap_or(0)
+    }
+
     /// Virtual time in all simulations of all points and seeds.
     pub fn work(&self) -> Nanos {
         self.work
@@ -338,14 +334,59 @@ impl Scenario {
         &self.seeds
     }
 
-    /// The simulations of a run, in the order of their first aggregates.
+    /// The simulations of a run, in the order of their first aggregates: none if no flow arrives with this seed.
     ///
     /// # Errors
-    /// None for points and seeds of the scenario.
+    /// None for points and seeds of the scenario. Another seed may draw values that contradict each other.
     pub fn groups(&self, run: Run) -> Result<Vec<Group>, ScenarioError> {
         let located = |mistake| ScenarioError::new(mistake, &self.file, &self.text, &self.settings);
         self.plans(run).map_err(located)
     }
+}
+
+/// Checks that the engine and the limiters accept the simulations of a seed. `limiters` has the names of those that were
+/// checked before.
+fn check_groups(
+    root: &Table,
+    file: &Fields<'_>,
+    groups: &[Group],
+    limiters: &mut BTreeSet<String>,
+) -> Result<(), Mistake> {
+    for Group { plan, elements, .. } in groups {
+        let wrong = |tables: &str, name: &str, error: &RunError| {
+            let place = group::place_of(root, tables, name, "");
+            Mistake::new(place, error.to_string())
+        };
+        // Limiters check their configuration. Elements of one name have the same. Whether the flows of each have their
+        // queues was checked before.
+        let no_wires: Arc<[_]> = Arc::new([]);
+        for (index, instance) in elements.iter().enumerate() {
+            let element = &plan.elements[index];
+            let mut checked = check::check_element(element);
+            if let ElementKind::Limiter { .. } = &element.kind
+                && checked.is_ok()
+                && limiters.insert(instance.name.clone())
+            {
+                let limiter = Limiter::new(plan, index, &no_wires);
+                checked = limiter.map(|_| ());
+            }
+            checked.map_err(|error| wrong("element", &instance.name, &error))?;
+        }
+        for flow in &plan.flows {
+            check::check_flow(plan, flow)
+                .and_then(|()| check::check_passes(plan, flow))
+                .map_err(|error| wrong("flow", &flow.name, &error))?;
+        }
+        // The other checks are about their numbers.
+        check::check_memory(plan)
+            .map_err(|(index, error)| wrong("element", &elements[index].name, &error))?;
+        let steps = check::check_steps(plan);
+        steps.map_err(|(key, error)| file.wrong(key, error.to_string()))?;
+        let place = tables(root, "aggregate")?.first();
+        let place = place.map_or(Place::default(), |node| node.place);
+        check::check(plan).map_err(|error| Mistake::new(place, error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// The file's tables with the settings in them, and its sweep without the keys that were set.

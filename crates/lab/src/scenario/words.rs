@@ -79,10 +79,13 @@ pub fn elements(words: &[String], rtt: Nanos, files: ReadFile<'_>) -> Result<Vec
             let kinds = element::names().filter(|&kind| kind != "tap");
             let words = kinds.chain(DIRECTIONS.map(|(name, _)| name));
             let word = clean(word);
-            return Err(format!(
-                "`{word}` is no kind of element{}",
-                instead(&word, words)
-            ));
+            let meant = match word.split_once(' ') {
+                Some((first, _)) if begins_element(first) => {
+                    ": write its words without quotes around them".to_owned()
+                }
+                _ => or_command(instead(&word, words)),
+            };
+            return Err(format!("`{word}` is no kind of element{meant}"));
         };
         let main = keys.keys[0].name;
         let names = || keys.keys.iter().map(|key| key.name);
@@ -103,7 +106,7 @@ pub fn elements(words: &[String], rtt: Nanos, files: ReadFile<'_>) -> Result<Vec
             let said = words_of(word, after, (taken + 2).min(after.len()));
             if !names().any(|name| name == key) {
                 let key = clean(key);
-                let meant = instead(&key, names());
+                let meant = or_command(instead(&key, names()));
                 return Err(format!("{said}: `{key}` is no key of {word}{meant}"));
             }
             let Some(value) = after.get(taken + 1) else {
@@ -146,6 +149,14 @@ fn kind(
     let mut traces = Files::default();
     traces.read(&root, files)?;
     element::kind(&node, false, rtt, &traces)
+}
+
+/// What was meant. A word like none that is known may be the first one of a command.
+fn or_command(meant: String) -> String {
+    match meant.ends_with('?') {
+        true => meant,
+        false => meant + ". A command comes after `--`",
+    }
 }
 
 fn begins_element(word: &str) -> bool {

@@ -65,7 +65,8 @@ pub struct TcpConfig {
     /// Spreads segments over the round trip, as Linux with fq does (2 cwnd/srtt in slow start, 1.2
     /// after). BBR always does.
     pub pacing: bool,
-    /// Upper bound of the sending rate (bytes on the wire), smooth: a rate limit at the sender.
+    /// Upper bound of the sending rate (bytes of IP packets), smooth: a rate limit at the sender. It does not bound the
+    /// pacing rate, which may be higher.
     pub rate_limit: Option<Rate>,
     /// Segments from which on the window grows slowly, before anything is lost: Linux keeps it by
     /// destination (route metric `ssthresh`).

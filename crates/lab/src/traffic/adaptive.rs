@@ -212,9 +212,13 @@ impl Adaptive {
             client.close(now);
             self.stage = Stage::Done;
         } else {
-            // It asks when there is room in the buffer, which empties while the video plays.
+            // It asks when there is room in the buffer, which empties while the video plays. A player that still waits for
+            // more video asks at once.
             let room = self.plan.buffer.saturating_sub(self.player.room());
-            let over = self.playback.buffered(now).saturating_sub(room);
+            let over = match self.playback.runs_out() {
+                Some(_) => self.playback.buffered(now).saturating_sub(room),
+                None => 0,
+            };
             self.stage = Stage::Paused(now.saturating_add(over));
         }
         Some(Completion {

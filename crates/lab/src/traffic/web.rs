@@ -13,6 +13,7 @@ use tidegate_limiter::{Bytes, Nanos};
 use self::visit::{Event, Visit};
 use super::{Ends, Opening, Side};
 use crate::outcome::{Completion, State};
+use crate::page::Host;
 use crate::plan::{Http, Pages, WebPlan};
 use crate::random::{Owner, Random};
 use crate::tcp::{Connection, Segment};
@@ -54,8 +55,10 @@ pub struct Web {
 #[derive(Debug)]
 struct Lane {
     number: u32,
-    host: u16,
+    host: Host,
     ends: Ends,
+    /// Bytes that the server sends for TLS; 0 without it.
+    handshake: u64,
     /// Whether the server's end and the client's may have something to send.
     touched: [bool; 2],
     /// The client has sent its first message of TLS, the server has answered it, the client has the answer.
@@ -143,7 +146,7 @@ impl Web {
     }
 
     /// Sends requests to a host while connections are free, and opens connections for the others.
-    fn dispatch(&mut self, now: Nanos, host: u16) {
+    fn dispatch(&mut self, now: Nanos, host: Host) {
         let (connections, requests) = match self.plan.http {
             Http::One { connections } => (connections.max(1) as usize, 1),
             Http::Two => (1, STREAMS),
@@ -162,9 +165,14 @@ impl Web {
         let opening = of_host().filter(|lane| !lane.ready).count();
         let wanted = visit.queued(host).saturating_sub(opening);
         let room = connections.saturating_sub(of_host().count());
+        let handshake = match host.plain {
+            true => 0,
+            false => self.plan.handshake.into(),
+        };
         for _ in 0..wanted.min(room) {
-            self.lanes
-                .push(Lane::new(&self.opening, self.opened, host, now));
+            let (opening, number) = (&self.opening, self.opened);
+            let lane = Lane::new(opening, number, host, handshake, now);
+            self.lanes.push(lane);
             self.opened += 1;
         }
     }
@@ -228,11 +236,10 @@ impl Web {
 
     fn on_server(&mut self, now: Nanos, index: usize) {
         let lane = &mut self.lanes[index];
-        let handshake = u64::from(self.plan.handshake);
-        let hello = if handshake > 0 { HELLO } else { 0 };
+        let hello = if lane.handshake > 0 { HELLO } else { 0 };
         if !lane.greeted && lane.ends.server.established() && lane.ends.server.received() >= hello {
             lane.greeted = true;
-            lane.ends.server.write(now, Bytes::new(handshake));
+            lane.ends.server.write(now, Bytes::new(lane.handshake));
         }
         let received = lane.ends.server.received();
         while let Some(&(object, end)) = lane.asked.front()
@@ -248,21 +255,20 @@ impl Web {
 
     fn on_client(&mut self, now: Nanos, index: usize) -> Option<Completion> {
         let (lane, visit) = (self.lanes.get_mut(index)?, self.visit.as_mut()?);
-        let handshake = u64::from(self.plan.handshake);
         if !lane.ends.client.established() {
             return None;
         }
         if !lane.hello {
             lane.hello = true;
-            if handshake > 0 {
+            if lane.handshake > 0 {
                 lane.written += HELLO;
                 lane.ends.client.write(now, Bytes::new(HELLO));
             }
         }
         let received = lane.ends.client.received();
         let was = (lane.ready, lane.outstanding);
-        lane.ready |= received >= handshake;
-        let mut new = received.saturating_sub(handshake + lane.taken);
+        lane.ready |= received >= lane.handshake;
+        let mut new = received.saturating_sub(lane.handshake + lane.taken);
         lane.taken += new;
         while new > 0
             && let Some((object, bytes, header)) = lane.frames.front_mut()
@@ -394,11 +400,12 @@ impl Web {
 
 impl Lane {
     /// A connection that the browser opens now.
-    fn new(opening: &Opening, number: u32, host: u16, now: Nanos) -> Self {
+    fn new(opening: &Opening, number: u32, host: Host, handshake: u64, now: Nanos) -> Self {
         Self {
             number,
             host,
             ends: opening.open(number, now),
+            handshake,
             touched: [false, true],
             hello: false,
             greeted: false,

@@ -12,7 +12,7 @@ use tidegate_lab::rows::{
     LabConnectionRow, LabElementRow, LabFlowRow, LabParameters, LabPointRow, LabPoints,
     LabSampleRow, LabTransferRow, LabWindowRow, Simulation,
 };
-use tidegate_lab::scenario::{self, Scenario};
+use tidegate_lab::scenario::Scenario;
 use tidegate_store::Writer;
 
 use super::folder::Folder;
@@ -98,7 +98,7 @@ pub fn run(options: &Run, common: &Common) -> anyhow::Result<Exit> {
     let rows = points.finish();
     let early = failure.is_some() || stop.load(Ordering::Relaxed);
     let partial = if early {
-        partial(&scenario, &rows)?
+        partial(&scenario, &rows)
     } else {
         Partial::new()
     };
@@ -166,20 +166,13 @@ impl From<io::Error> for RunFailure {
 }
 
 /// The points of which only some simulations were run.
-fn partial(scenario: &Scenario, rows: &[LabPointRow]) -> anyhow::Result<Partial> {
-    let mut partial = Partial::new();
-    for row in rows {
-        let groups = scenario.groups(scenario::Run {
-            point: row.point as usize,
-            seed: scenario.seeds()[0],
-            taps: false,
-        })?;
-        let all = (groups.len() * scenario.seeds().len()) as u64;
-        if row.summary.simulations < all {
-            partial.insert(row.point, all);
-        }
-    }
-    Ok(partial)
+fn partial(scenario: &Scenario, rows: &[LabPointRow]) -> Partial {
+    let all = rows
+        .iter()
+        .map(|row| (row, scenario.simulations(row.point as usize)));
+    all.filter(|(row, all)| row.summary.simulations < *all)
+        .map(|(row, all)| (row.point, all))
+        .collect()
 }
 
 /// How fast it was.

@@ -1,6 +1,7 @@
 //! Links that vary, flows that arrive at random, and sizes that are drawn.
 
 use super::*;
+use crate::experiment::{self, Settings};
 use crate::outcome::Outcome;
 use crate::run;
 
@@ -170,6 +171,92 @@ fn flows_arrive_as_a_trace_says() {
         let error = read(&flow).expect_err(&flow);
         assert!(error.contains(complaint), "{flow}: {error}");
     }
+}
+
+/// A range may have values that contradict another key, and which of them are drawn depends on the seed.
+#[test]
+fn what_any_seed_draws_is_checked() {
+    let with = |seeds: &str| {
+        let flow = "receive-window = \"1kB..3kB\"\n[sweep]\nseed = ";
+        parse(&arriving(&format!("{flow}{seeds}")))
+    };
+    let sound = with("[2, 3, 4]").expect("sound");
+    assert_eq!(sound.simulations(0), 3);
+    assert_eq!(
+        with("[2, 3, 4, 5]").expect_err("of seed 5"),
+        "a.toml:6:1: seed 5: the receive window must hold a segment"
+    );
+    // The number of flows differs too.
+    let own = "arrivals = \"25s\"\nqueue = \"own\"";
+    let gate = "kind = \"fair-policer\"\nqueues = 8\nrate";
+    let text = arriving(own).replace("kind = \"link\"\nrate", gate);
+    assert!(parse(&text).is_ok());
+    let error = parse(&format!("{text}[sweep]\nseeds = 100")).expect_err("nine flows");
+    assert!(
+        error.contains(": seed ") && error.contains("there is no queue 8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_seed_may_draw_no_flow() {
+    let text = |sweep: &str| {
+        let flow = "start = \"1s..9s\"\narrivals = \"1s\"\n[sweep]\nseed = ";
+        arriving(&format!("{flow}{sweep}")).replace("100s", "5s")
+    };
+    let scenario = parse(&text("[4, 5, 6, 7, 8, 9, 10, 11]")).expect("sound");
+    let of = |seed| {
+        let run = Run {
+            point: 0,
+            seed,
+            taps: false,
+        };
+        scenario.groups(run).expect("sound").len() as u64
+    };
+    let simulations: Vec<u64> = scenario.seeds().iter().map(|&seed| of(seed)).collect();
+    assert!(simulations.contains(&0) && simulations.contains(&1));
+    let all = simulations.iter().sum::<u64>();
+    assert_eq!(scenario.simulations(0), all);
+    assert_eq!(scenario.work(), all * 5 * SECOND);
+    let mut finished = 0;
+    let ended = experiment::run(&scenario, Settings::default(), |_| {
+        finished += 1;
+        Ok::<_, experiment::ExperimentError>(())
+    });
+    ended.expect("every seed runs");
+    assert_eq!(finished, all);
+    // Without any, there is nothing to simulate.
+    let none = scenario.seeds().iter().zip(&simulations);
+    let none: Vec<u64> = none
+        .filter(|(_, simulations)| **simulations == 0)
+        .map(|(&seed, _)| seed)
+        .collect();
+    assert_eq!(
+        parse(&text(&format!("{none:?}"))).expect_err("no flow"),
+        "a.toml:10:9: no flow arrives before the end of the run (5s)"
+    );
+    let late = "arrivals = { trace = \"late.txt\" }";
+    let error = Scenario::parse_with(&arriving(late), &|_| Ok("100\n".to_owned()));
+    assert_eq!(
+        error.expect_err("no flow").to_string(),
+        "scenario:10:12: no flow arrives before the end of the run (100s)"
+    );
+}
+
+/// Editors of some systems begin a file with a byte order mark.
+#[test]
+fn byte_order_marks_are_no_part_of_files() {
+    let with = |text: &str, content: &str| {
+        let files = |_: &str| Ok(format!("\u{feff}{content}"));
+        Scenario::parse_with(text, &files).map_err(|error| error.to_string())
+    };
+    let archive = r#"{"log": {"entries": [{"startedDateTime": "2026-03-01T00:00:00.030Z", "time": 100,
+        "request": {"url": "https://a.example/"}, "response": {"status": 200, "_transferSize": 500}}]}}"#;
+    let web = arriving("traffic = { kind = \"web\", page = \"a.har\" }");
+    with(&web, archive).expect("an archive");
+    let arrivals = arriving("arrivals = { trace = \"sizes.txt\" }");
+    with(&arrivals, "0 1000\n").expect("arrivals");
+    with(&text("trace = \"cell.down\"", "1s"), "1\n2\n").expect("a trace");
 }
 
 #[test]

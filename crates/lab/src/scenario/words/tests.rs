@@ -113,9 +113,20 @@ fn mistakes_name_their_words_and_a_remedy() {
             "bc-pqp 3mbit policy {fair=: this is not TOML",
         ),
         ("tap 3", "tap 3: `3` is no key of tap"),
+        (
+            "delay 5ms true",
+            "delay 5ms true: `true` is no key of delay: there are delay, jitter. A command comes after `--`",
+        ),
+        (
+            "loss 1%",
+            "loss 1%: `probability` is a number from 0 to 1: write 0.01 instead of 1%",
+        ),
     ] {
         let said = read(line).unwrap_err();
         assert!(said.starts_with(message), "{line}: {said}");
     }
+    let quoted = elements(&["delay 5ms".to_owned()], 0, &|_| unreachable!());
+    let message = "`delay 5ms` is no kind of element: write its words without quotes around them";
+    assert_eq!(quoted, Err(message.to_owned()));
     assert_eq!(read(""), Ok(Vec::new()));
 }

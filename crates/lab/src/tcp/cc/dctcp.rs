@@ -67,8 +67,11 @@ impl Dctcp {
             return;
         }
         let part = (self.marked << (10 - SHIFT)) / self.delivered.max(1);
-        // At least 1, so that it reaches 0.
-        let less = (self.share >> SHIFT).max(self.share.min(1));
+        // A share below 2^4 of 1024 goes at once, as in Linux (`min_not_zero`).
+        let less = match self.share >> SHIFT {
+            0 => self.share,
+            less => less,
+        };
         self.share = (self.share - less + part as u32).min(ALL);
         self.round_end = sample.snd_nxt;
         (self.delivered, self.marked) = (0, 0);

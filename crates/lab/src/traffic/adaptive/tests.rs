@@ -265,6 +265,31 @@ fn bola_5_asks_once_a_segment_fits_into_the_buffer() {
     }
 }
 
+/// Before it plays and in a stall, nothing leaves the buffer, so there is nothing to wait for.
+#[test]
+fn bola_5_does_not_wait_for_a_buffer_that_does_not_drain() {
+    let short = |rule| {
+        let mut video = video(rule);
+        (video.buffer, video.start) = (5 * SECOND, 5 * SECOND);
+        video
+    };
+    let rules = [AdaptationRule::Bola, AdaptationRule::Bola5];
+    let [bola, five] = rules.map(|rule| {
+        let flow = watch(short(rule), 20_000_000, 300 * SECOND);
+        flow.adaptive.expect("a video").viewing.join
+    });
+    assert_eq!(five, bola);
+    // A segment of 4 s takes 5 s, and two of them end a stall. The first of them is asked for 1 s before it.
+    let mut slow = short(AdaptationRule::Bola5);
+    slow.ladder.truncate(1);
+    let flow = watch(slow, 250_000, 300 * SECOND);
+    for pair in flow.completions.chunks_exact(2) {
+        assert_eq!(pair[1].start, pair[0].end);
+    }
+    let viewing = flow.adaptive.expect("a video").viewing;
+    assert_eq!(viewing.rebufferings, 11);
+}
+
 #[test]
 fn bola_goes_by_the_buffer() {
     // On 2 Mbit/s, the buffer rises until the quality is above the rate, and falls again: it settles between both.

@@ -1,6 +1,6 @@
 use crate::capacity::{Capacity, Steps};
 use crate::outcome::Outcome;
-use crate::page::{After, Object, Page};
+use crate::page::{After, Host, Object, Page};
 use crate::plan::{ElementKind, Http, Noting, Pages, QueueKind, Traffic, WebPlan};
 use crate::run;
 use crate::testing::*;
@@ -10,7 +10,7 @@ const SIX: Http = Http::One { connections: 6 };
 
 fn object(bytes: u64, after: Option<(usize, u64, Nanos)>) -> Object {
     Object {
-        host: 0,
+        host: Host::default(),
         request: 400,
         bytes,
         wait: 0,
@@ -98,10 +98,32 @@ fn objects_come_after_what_names_them_and_when_the_server_has_them() {
     let outcome = visit(chain.clone(), SIX, 0);
     assert_round_trips(&outcome, 2.0 + 2.5 + 2.0 + 1.5);
     // Another host needs another connection.
-    chain[2].host = 7;
+    chain[2].host.number = 7;
     for http in [SIX, Http::Two] {
         let outcome = visit(chain.clone(), http, 0);
         assert_round_trips(&outcome, 2.0 + 2.5 + 3.0 + 1.5);
+        assert_eq!(connections(&outcome), 4);
+    }
+}
+
+/// A connection without TLS, and then another one with it: 2 and 3 round trips.
+#[test]
+fn what_redirects_to_tls_needs_another_connection() {
+    let entry = |second: u32, url: &str, status: u32| {
+        format!(
+            r#"{{"startedDateTime": "2026-03-01T00:00:0{second}.000Z", "time": 1000, "request": {{"url": "{url}"}},
+            "response": {{"status": {status}, "_transferSize": 500}}, "timings": {{"wait": 40}}}}"#
+        )
+    };
+    let (first, second) = (
+        entry(0, "http://a.example/", 301),
+        entry(1, "https://a.example/", 200),
+    );
+    let archive = format!(r#"{{"log": {{"entries": [{first}, {second}]}}}}"#);
+    let page = Page::from_har(&archive).expect("an archive");
+    for http in [SIX, Http::Two] {
+        let outcome = visit(page.objects().to_vec(), http, 4000);
+        assert_round_trips(&outcome, 5.0);
         assert_eq!(connections(&outcome), 4);
     }
 }

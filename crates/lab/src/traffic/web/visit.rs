@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use tidegate_limiter::Nanos;
 
-use crate::page::Page;
+use crate::page::{Host, Page};
 
 /// Something that happens at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub struct Visit {
     named: Vec<VecDeque<usize>>,
     events: BinaryHeap<Reverse<(Nanos, Event)>>,
     /// Objects that wait for a connection, by host.
-    queues: BTreeMap<u16, VecDeque<usize>>,
+    queues: BTreeMap<Host, VecDeque<usize>>,
     /// Whether the browser works on what has arrived.
     loading: bool,
 }
@@ -107,19 +107,19 @@ impl Visit {
     }
 
     /// An object waits for a connection to its host, which is returned.
-    pub fn queue(&mut self, object: usize) -> u16 {
+    pub fn queue(&mut self, object: usize) -> Host {
         let host = self.page.objects()[object].host;
         self.queues.entry(host).or_default().push_back(object);
         host
     }
 
     /// The next object that waits for a connection to a host.
-    pub fn dequeue(&mut self, host: u16) -> Option<usize> {
+    pub fn dequeue(&mut self, host: Host) -> Option<usize> {
         self.queues.get_mut(&host)?.pop_front()
     }
 
     /// How many objects wait for a connection to a host.
-    pub fn queued(&self, host: u16) -> usize {
+    pub fn queued(&self, host: Host) -> usize {
         self.queues.get(&host).map_or(0, VecDeque::len)
     }
 

@@ -60,6 +60,12 @@ fn without_marks_the_share_reaches_nothing() {
     let mut dctcp = Dctcp::default();
     rounds(&mut dctcp, &[0; 200]);
     assert_eq!(dctcp.share, 0);
+    // Linux: alpha -= min_not_zero(alpha, alpha >> dctcp_shift_g).
+    for (share, then) in [(17, 16), (16, 15), (15, 0), (1, 0)] {
+        dctcp.share = share;
+        rounds(&mut dctcp, &[0]);
+        assert_eq!(dctcp.share, then, "{share}");
+    }
 }
 
 /// RFC 8257 §3.5: the answer to a loss is that of Reno, whatever the share of marks.
