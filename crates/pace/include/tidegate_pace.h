@@ -30,13 +30,13 @@ struct tidegate_pace;
 #define TIDEGATE_PACE_KERNEL 1
 
 /* What bounds the rate of a paced socket at the moment. */
-#define TIDEGATE_PACE_STARTUP 0	 /* nothing: data written before is under way */
+#define TIDEGATE_PACE_STARTUP 0	 /* nothing, data written before is under way: throttle what comes after it */
 #define TIDEGATE_PACE_CLAMPED 1	 /* the clamp: write everything, unless it was at its floor before */
 #define TIDEGATE_PACE_FLOOR 2	 /* the clamp at its floor: throttle your writes to the rate */
 #define TIDEGATE_PACE_BEHIND 3	 /* nothing, because goodput is below the rate: write everything */
 #define TIDEGATE_PACE_NO_CLAMP 4 /* fallback: throttle your writes to the rate; the kernel spaces packets */
 #define TIDEGATE_PACE_SPACED 5	 /* the clamp is or was at its floor, and the kernel spaces packets: throttle */
-/* For tidegate_pace_writer_ready alone: several transfers share the connection, so nothing holds this one. */
+/* For tidegate_pace_writer_ready alone: several transfers share the connection, so nothing holds this one: throttle. */
 #define TIDEGATE_PACE_UNHELD 6
 
 /* Flags of a target. */
@@ -122,8 +122,10 @@ void tidegate_pace_writer_free(struct tidegate_pace_writer *writer);
 /* 1 once the start-up is written: then call tidegate_pace_set. */
 int tidegate_pace_writer_throttling(const struct tidegate_pace_writer *writer);
 /* How many bytes may be written now (ns, from any beginning). If 0, *wait is the time to wait in ns.
- * state: from tidegate_pace_state, or -1 before tidegate_pace_set. If writer is NULL, this function and
- * tidegate_pace_writer_throttling return 0, *wait is 0, and tidegate_pace_error() says so. */
+ * state: from tidegate_pace_state, or -1 before tidegate_pace_set. If it is an error number, or -1 after the
+ * start-up, nothing is known to hold the socket, and the writer throttles as with TIDEGATE_PACE_UNHELD. If
+ * writer is NULL, this function and tidegate_pace_writer_throttling return 0, *wait is 0, and
+ * tidegate_pace_error() says so. */
 uint64_t tidegate_pace_writer_ready(struct tidegate_pace_writer *writer, uint64_t now, int state,
 				    uint64_t *wait);
 void tidegate_pace_writer_wrote(struct tidegate_pace_writer *writer, uint64_t bytes, uint64_t now);

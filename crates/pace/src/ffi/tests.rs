@@ -106,6 +106,29 @@ fn writers_without_a_way_or_a_rate_are_refused() {
     }
 }
 
+/// A writer that is told of an error, and not of a state, throttles by itself.
+#[test]
+fn writers_throttle_where_the_state_is_not_known() {
+    use super::writer::{
+        tidegate_pace_writer_free, tidegate_pace_writer_new, tidegate_pace_writer_ready,
+        tidegate_pace_writer_wrote,
+    };
+    for state in [-1, -libc::EBADF, -libc::ENOENT, 77] {
+        let writer = tidegate_pace_writer_new(WAY_TRICKLE, 0, 0, 1_000_000, 0);
+        let mut wait = 0;
+        // SAFETY: made above; `wait` has room for a number.
+        let first = unsafe { tidegate_pace_writer_ready(writer, 0, state, &raw mut wait) };
+        assert!(first < 100_000, "{state}: {first} bytes at once");
+        // SAFETY: as above.
+        unsafe { tidegate_pace_writer_wrote(writer, 1_000_000, 0) };
+        // SAFETY: as above.
+        let next = unsafe { tidegate_pace_writer_ready(writer, 1, state, &raw mut wait) };
+        assert!(next == 0 && wait > 0, "{state}: {next} bytes");
+        // SAFETY: as above, freed once.
+        unsafe { tidegate_pace_writer_free(writer) };
+    }
+}
+
 #[test]
 fn functions_of_writers_refuse_null() {
     use super::writer::{

@@ -16,9 +16,11 @@ fn refuse<T: Default>() -> T {
     T::default()
 }
 
-fn hold(number: c_int) -> Option<Hold> {
+/// What holds the socket, by its number in the header. Any other number says that the state is not known, as where the socket could not be
+/// asked or was never paced. Nothing may hold it then, so the writer throttles.
+fn hold(number: c_int) -> Hold {
     let found = super::HOLDS.iter().find(|(known, _)| *known == number);
-    found.map(|(_, hold)| *hold)
+    found.map_or(Hold::Unheld, |(_, hold)| *hold)
 }
 
 /// See the header.
@@ -86,7 +88,7 @@ pub unsafe extern "C" fn tidegate_pace_writer_ready(
     forget();
     // SAFETY: as above.
     let (bytes, nanoseconds) = match unsafe { writer.as_mut() } {
-        Some(writer) => caught(UNPACED, || match writer.ready(now, hold(number)) {
+        Some(writer) => caught(UNPACED, || match writer.ready(now, Some(hold(number))) {
             Ready::Write(bytes) => (bytes, 0),
             Ready::Wait(nanoseconds) => (0, nanoseconds),
         }),

@@ -10,7 +10,7 @@ use quick_xml::{Reader, XmlVersion};
 
 use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
 use super::timeline::{Line, Step, Times};
-use super::{Manifest, Pattern, Place, Size, uri};
+use super::{Manifest, Pattern, Place, Size, Source, uri};
 
 /// Representations of a presentation.
 const MOST_REPRESENTATIONS: usize = 1_000;
@@ -58,18 +58,18 @@ struct Presentation {
 
 pub(super) fn read(path: &str, text: &[u8]) -> Option<Manifest> {
     let mut manifest = Manifest::default();
-    parse(path, text, |set| manifest.add_set(set))?;
+    parse(path.into(), text, |set| manifest.add_set(set))?;
     Some(manifest)
 }
 
 /// What a player of a presentation fetches.
 pub(super) fn programme(
-    path: &str,
+    source: Source<'_>,
     text: &[u8],
     mut room: Room,
 ) -> Result<Programme, ProgrammeError> {
     let mut sets = Vec::new();
-    let all = parse(path, text, |set| sets.push(set)).ok_or(ProgrammeError::Unreadable)?;
+    let all = parse(source, text, |set| sets.push(set)).ok_or(ProgrammeError::Unreadable)?;
     if all.is_live {
         return Err(ProgrammeError::Live);
     }
@@ -89,7 +89,7 @@ pub(super) fn programme(
         kinds.push(kind);
         let mut track = Track::default();
         for representation in set {
-            let rendition = representation.rendition(all.lasts, &mut room)?;
+            let rendition = representation.rendition(source, all.lasts, &mut room)?;
             track.renditions.push(rendition);
         }
         programme.tracks.push(track);
@@ -99,7 +99,7 @@ pub(super) fn programme(
 
 /// Reads a presentation, and hands on the representations of each set, which are one track.
 fn parse(
-    path: &str,
+    source: Source<'_>,
     text: &[u8],
     mut add_set: impl FnMut(Vec<Representation>),
 ) -> Option<Presentation> {
@@ -107,7 +107,7 @@ fn parse(
     let mut reader = Reader::from_str(text);
     let mut all = Presentation::default();
     let mut levels = vec![Level {
-        base: Some(path.to_owned()),
+        base: Some(source.path.to_owned()),
         ..Level::default()
     }];
     let mut set: Vec<Representation> = Vec::new();
@@ -208,8 +208,8 @@ fn parse(
                     let (level, above) = levels.split_last_mut()?;
                     let above = above
                         .last()
-                        .map_or(Some(path), |above| above.base.as_deref());
-                    level.rebase(above, reference.trim());
+                        .map_or(Some(source.path), |above| above.base.as_deref());
+                    level.rebase(above, &source.seen(reference.trim()));
                 }
                 b"Representation" => set.last_mut()?.level = levels.pop()?,
                 b"AdaptationSet" => {
@@ -422,6 +422,7 @@ impl Representation {
     /// What a player fetches of it. `all` is how long it plays, if that is known.
     fn rendition(
         self,
+        source: Source<'_>,
         all: Option<Duration>,
         room: &mut Room,
     ) -> Result<Rendition, ProgrammeError> {
@@ -432,8 +433,11 @@ impl Representation {
             ));
         }
         let base = level.base.as_deref().ok_or(ProgrammeError::Elsewhere)?;
-        let address =
-            |reference: &str| uri::address(base, reference).ok_or(ProgrammeError::Elsewhere);
+        let source = Source {
+            path: base,
+            ..source
+        };
+        let address = |reference: &str| source.address(reference).ok_or(ProgrammeError::Elsewhere);
         let first = match &level.first {
             Some(template) => {
                 let (before, after, _) = filled(template, &id, rate);
@@ -458,8 +462,8 @@ impl Representation {
                 // The list ends.
                 (None, None) => break,
             };
-            room.take(&address)?;
-            let plays = step.times(*lasts).unwrap_or_default();
+            let plays = step.times(*lasts).unwrap_or(Duration::MAX);
+            room.take(&address, plays)?;
             rendition.parts.push(Part::whole(address, plays));
         }
         Ok(rendition)

@@ -9,7 +9,8 @@ use m3u8_rs::{
 };
 
 use super::programme::{Part, Programme, ProgrammeError, Rendition, Room, Track};
-use super::{Address, Manifest, Place, Size, uri};
+use super::{Address, Manifest, Place, Size, Source, uri};
+use crate::media::PLAUSIBLE;
 
 /// Playlists that a multivariant playlist may name.
 const MOST_PLAYLISTS: usize = 200;
@@ -61,7 +62,10 @@ fn variants(
         if let Ok(path) = path
             && let Some(media) = media(&path)
         {
-            add(manifest, &path, &media, track, Some(rate));
+            // A bandwidth that cannot be says no more than none.
+            let stated = Some(rate).filter(|rate| PLAUSIBLE.contains(rate));
+            add(manifest, &path, &media, track, stated);
+            covers(manifest, path);
         }
     }
 }
@@ -92,6 +96,14 @@ fn renditions(
             }
         };
         add(manifest, &path, &media, track, None);
+        covers(manifest, path);
+    }
+}
+
+/// Notes that the manifest knows all segments of a playlist, if there was room for them.
+fn covers(manifest: &mut Manifest, playlist: String) {
+    if !manifest.is_full() {
+        manifest.playlists.push(playlist);
     }
 }
 
@@ -170,19 +182,19 @@ fn audio(master: &MasterPlaylist) -> Option<&str> {
 }
 
 /// The playlists that a player of a multivariant playlist reads.
-pub(super) fn playlists(path: &str, text: &[u8]) -> Vec<Address> {
+pub(super) fn playlists(source: Source<'_>, text: &[u8]) -> Vec<Address> {
     let Ok(Playlist::MasterPlaylist(master)) = parse_playlist_res(text) else {
         return Vec::new();
     };
     let video = played(&master).map(|variant| &*variant.uri);
     let all = video.chain(audio(&master));
-    all.filter_map(|reference| uri::address(path, reference))
+    all.filter_map(|reference| source.address(reference))
         .collect()
 }
 
 /// What a player of a playlist fetches.
 pub(super) fn programme(
-    path: &str,
+    source: Source<'_>,
     text: &[u8],
     mut other: impl FnMut(&Address) -> Option<Vec<u8>>,
     mut room: Room,
@@ -191,16 +203,19 @@ pub(super) fn programme(
     let master = match parse_playlist_res(text).map_err(unreadable)? {
         Playlist::MasterPlaylist(master) => master,
         Playlist::MediaPlaylist(media) => {
-            let renditions = vec![rendition(path, &media, 0, &mut room)?];
+            let renditions = vec![rendition(source, &media, 0, &mut room)?];
             let tracks = vec![Track { renditions }];
             return Ok(Programme { tracks });
         }
     };
     let mut read = |reference: &str, rate: u64| {
-        let address = uri::address(path, reference).ok_or(ProgrammeError::Elsewhere)?;
+        let address = source.address(reference).ok_or(ProgrammeError::Elsewhere)?;
         let text = other(&address).ok_or(ProgrammeError::Unreadable)?;
         match parse_playlist_res(&text) {
-            Ok(Playlist::MediaPlaylist(media)) => rendition(&address.path, &media, rate, &mut room),
+            Ok(Playlist::MediaPlaylist(media)) => {
+                let path = &address.path;
+                rendition(Source { path, ..source }, &media, rate, &mut room)
+            }
             _ => Err(ProgrammeError::Unreadable),
         }
     };
@@ -220,7 +235,7 @@ pub(super) fn programme(
 }
 
 fn rendition(
-    path: &str,
+    source: Source<'_>,
     media: &MediaPlaylist,
     rate: u64,
     room: &mut Room,
@@ -228,7 +243,7 @@ fn rendition(
     if !media.end_list {
         return Err(ProgrammeError::Live);
     }
-    let resolve = |reference: &str| uri::address(path, reference).ok_or(ProgrammeError::Elsewhere);
+    let resolve = |reference: &str| source.address(reference).ok_or(ProgrammeError::Elsewhere);
     let mut rendition = Rendition {
         rate,
         ..Rendition::default()
@@ -248,9 +263,10 @@ fn rendition(
     for segment in &media.segments {
         let range = span(segment.byte_range.as_ref(), after);
         after = range.map_or(0, |(first, count)| first.saturating_add(count));
-        let plays = Duration::try_from_secs_f32(segment.duration).unwrap_or_default();
+        let plays =
+            Duration::try_from_secs_f32(segment.duration).map_err(|_| ProgrammeError::Duration)?;
         let address = resolve(&segment.uri)?;
-        room.take(&address)?;
+        room.take(&address, plays)?;
         rendition.parts.push(Part {
             address,
             plays,

@@ -6,20 +6,23 @@
 mod cmcd;
 mod dash;
 mod hls;
+mod listing;
 mod programme;
 #[cfg(test)]
 mod tests;
 mod timeline;
 mod uri;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate_limiter::Rate;
 
+use hyper::Uri;
+
 use crate::media::PLAUSIBLE;
 
 pub use cmcd::Cmcd;
+use listing::Listing;
 use programme::Room;
 pub use programme::{Part, Programme, ProgrammeError, Track};
 use timeline::Times;
@@ -34,7 +37,7 @@ const MOST_BYTES: usize = 32 << 20;
 #[derive(Debug, Default, PartialEq)]
 pub struct Manifest {
     /// Segments that it names one by one.
-    listed: HashMap<String, Listed>,
+    listed: Listing,
     /// Segments that it names by a pattern.
     patterns: Vec<Pattern>,
     /// The rates of each track's representations in bit/s, in rising order.
@@ -42,6 +45,8 @@ pub struct Manifest {
     /// Segments that were added, also those that were there before, and bytes of their names.
     added: usize,
     bytes: usize,
+    /// Playlists that it names, of which it knows all segments.
+    playlists: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,21 +113,27 @@ impl Manifest {
         text: &[u8],
         other: impl FnMut(&str) -> Option<Vec<u8>>,
     ) -> Option<Self> {
-        match uri::extension(path)? {
-            "m3u8" => hls::read(path, text, other),
-            "mpd" => dash::read(path, text),
-            _ => None,
-        }
+        let mut manifest = match Format::of(path)? {
+            Format::Hls => hls::read(path, text, other),
+            Format::Dash => dash::read(path, text),
+        }?;
+        manifest.listed.sort();
+        Some(manifest)
     }
 
     /// Whether a file's name is that of a manifest.
     pub fn is_named(name: &str) -> bool {
-        matches!(uri::extension(name), Some("m3u8" | "mpd"))
+        Format::of(name).is_some()
+    }
+
+    /// The paths of playlists that it names, of which it knows all segments. Read alone they say no more of them.
+    pub fn playlists(&self) -> &[String] {
+        &self.playlists
     }
 
     /// The segment at a path, given the file's length in bytes.
     pub fn find(&self, path: &str, length: u64) -> Option<Segment> {
-        let found = self.listed.get(path).copied().or_else(|| {
+        let found = self.listed.find(path).or_else(|| {
             self.patterns.iter().find_map(|pattern| {
                 Some(Listed {
                     track: pattern.track,
@@ -153,14 +164,16 @@ impl Manifest {
 
     /// Bytes of memory that it needs, roughly.
     pub fn weight(&self) -> usize {
-        let entries = self.listed.capacity() * (size_of::<(String, Listed)>() + 1);
-        self.bytes + entries + self.patterns.capacity() * size_of::<Pattern>()
+        let playlists: usize = self.playlists.iter().map(String::capacity).sum();
+        self.bytes
+            + self.listed.weight()
+            + playlists
+            + self.patterns.capacity() * size_of::<Pattern>()
     }
 
     fn list(&mut self, path: String, track: usize, size: Size, place: Option<Place>) {
         if self.has_room(path.len()) {
-            let listed = Listed { track, size, place };
-            self.listed.entry(path).or_insert(listed);
+            self.listed.add(&path, Listed { track, size, place });
         }
     }
 
@@ -184,13 +197,48 @@ impl Manifest {
     }
 }
 
+/// A format of manifests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Hls,
+    Dash,
+}
+
+impl Format {
+    /// The format of a file, by the end of its name, in capital or small letters.
+    fn of(path: &str) -> Option<Self> {
+        let extension = uri::extension(path)?;
+        let is = |known| extension.eq_ignore_ascii_case(known);
+        match () {
+            () if is("m3u8") => Some(Self::Hls),
+            () if is("mpd") => Some(Self::Dash),
+            () => None,
+        }
+    }
+}
+
+/// Where a player found a manifest.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Its URL, if it has one. Absolute URLs in the manifest that name the same server lead there.
+    pub url: Option<&'a Uri>,
+    /// Where it lies on the server, without a slash in front, and decoded.
+    pub path: &'a str,
+}
+
+impl<'a> From<&'a str> for Source<'a> {
+    fn from(path: &'a str) -> Self {
+        Self { url: None, path }
+    }
+}
+
 impl Programme {
-    /// Reads a manifest. `path` is where it lies, and `other` the playlists that it names, by their addresses.
+    /// Reads a manifest. `other` gives the playlists that it names, by their addresses.
     ///
     /// # Errors
     /// If it cannot be played.
-    pub fn read(
-        path: &str,
+    pub fn read<'a>(
+        source: impl Into<Source<'a>>,
         text: &[u8],
         other: impl FnMut(&Address) -> Option<Vec<u8>>,
     ) -> Result<Self, ProgrammeError> {
@@ -198,9 +246,10 @@ impl Programme {
             segments: MOST_SEGMENTS,
             bytes: MOST_BYTES,
         };
-        let mut programme = match uri::extension(path) {
-            Some("mpd") => dash::programme(path, text, room)?,
-            _ => hls::programme(path, text, other, room)?,
+        let source = source.into();
+        let mut programme = match Format::of(source.path) {
+            Some(Format::Dash) => dash::programme(source, text, room)?,
+            _ => hls::programme(source, text, other, room)?,
         };
         for track in &mut programme.tracks {
             track
@@ -218,10 +267,11 @@ impl Programme {
     }
 
     /// The playlists that a manifest needs beside its own.
-    pub fn playlists(path: &str, text: &[u8]) -> Vec<Address> {
-        match uri::extension(path) {
-            Some("mpd") => Vec::new(),
-            _ => hls::playlists(path, text),
+    pub fn playlists<'a>(source: impl Into<Source<'a>>, text: &[u8]) -> Vec<Address> {
+        let source = source.into();
+        match Format::of(source.path) {
+            Some(Format::Dash) => Vec::new(),
+            _ => hls::playlists(source, text),
         }
     }
 }

@@ -55,6 +55,9 @@ pub enum ProgrammeError {
     /// A part of the format.
     #[error("the manifest has {0}, which are not played")]
     Unsupported(&'static str),
+    /// A segment's duration is no time, or more than a day.
+    #[error("the manifest has a segment that plays for less than no time, or for more than a day")]
+    Duration,
     /// It names more than a player keeps in memory.
     #[error("the manifest names too many segments")]
     TooLarge,
@@ -74,6 +77,9 @@ impl Part {
     }
 }
 
+/// How long a segment may play. It also bounds the time of all segments of a manifest, in every unit.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// What a player may still keep of a manifest.
 #[derive(Debug)]
 pub(super) struct Room {
@@ -83,8 +89,11 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Takes the room for a segment.
-    pub fn take(&mut self, address: &Address) -> Result<(), ProgrammeError> {
+    /// Takes the room for a segment that plays for this time.
+    pub fn take(&mut self, address: &Address, plays: Duration) -> Result<(), ProgrammeError> {
+        if plays > LONGEST {
+            return Err(ProgrammeError::Duration);
+        }
         let bytes = address.path.len() + address.query.as_ref().map_or(0, String::len);
         let left = self
             .segments

@@ -259,6 +259,70 @@ fn players_read_playlists_of_hls() {
 }
 
 #[test]
+fn durations_that_cannot_be_are_refused() {
+    let length = "#EXTINF:10000000000000000000,\n";
+    let list =
+        format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n{length}a.ts\n{length}b.ts\n#EXT-X-ENDLIST\n");
+    let read = |list: &str| Programme::read("v.m3u8", list.as_bytes(), |_| None);
+    assert_eq!(read(&list), Err(ProgrammeError::Duration));
+    let with = |seconds: &str| read(&list.replace("10000000000000000000", seconds));
+    assert_eq!(with("86401"), Err(ProgrammeError::Duration));
+    assert!(with("86400").is_ok());
+    let text = r#"<MPD><Period><AdaptationSet><SegmentList duration="18446744073709551615"><SegmentURL media="a"/></SegmentList>
+<Representation bandwidth="1"/></AdaptationSet></Period></MPD>"#;
+    let read = Programme::read("v.mpd", text.as_bytes(), |_| None);
+    assert_eq!(read, Err(ProgrammeError::Duration));
+}
+
+#[test]
+fn players_follow_absolute_urls_to_the_same_server() {
+    let url: Uri = "http://host.example/show/all.m3u8".parse().unwrap();
+    let source = Source {
+        url: Some(&url),
+        path: "show/all.m3u8",
+    };
+    for (reference, path, query) in [
+        (
+            "http://host.example/a%20b/c.ts?x=1",
+            "a b/c.ts",
+            Some("x=1"),
+        ),
+        ("http://HOST.example:80/c.ts", "c.ts", None),
+        ("//host.example/c.ts", "c.ts", None),
+        ("c.ts", "show/c.ts", None),
+    ] {
+        let found = source.address(reference).unwrap();
+        assert_eq!((&*found.path, found.query.as_deref()), (path, query));
+    }
+    for other in [
+        "https://host.example/c.ts",
+        "http://host.example:8080/c.ts",
+        "http://other.example/c.ts",
+        "//other.example/c.ts",
+    ] {
+        assert_eq!(source.address(other), None, "{other}");
+    }
+    let list = "#EXTM3U\n#EXTINF:4,\nhttp://host.example/s/0.ts\n#EXT-X-ENDLIST\n";
+    let all = Programme::read(source, list.as_bytes(), |_| None).unwrap();
+    assert_eq!(fetched(&all.tracks[0])[0].1, ["s/0.ts"]);
+    let text = r#"<MPD><Period><BaseURL>http://host.example/s/</BaseURL><AdaptationSet><SegmentList duration="1"><SegmentURL media="0.ts"/>
+</SegmentList><Representation bandwidth="1"/></AdaptationSet></Period></MPD>"#;
+    let source = Source {
+        path: "show/all.mpd",
+        ..source
+    };
+    let all = Programme::read(source, text.as_bytes(), |_| None).unwrap();
+    assert_eq!(fetched(&all.tracks[0])[0].1, ["s/0.ts"]);
+}
+
+#[test]
+fn names_of_manifests_may_have_capital_letters() {
+    assert!(Manifest::is_named("A.M3U8") && Manifest::is_named("a.Mpd"));
+    let manifest = Manifest::read("LIST.M3U8", LIST.as_bytes(), |_| None).unwrap();
+    assert!(manifest.find("a b.m4s", 500_000).is_some());
+}
+
+#[test]
 fn ranges_of_hls_follow_one_another() {
     let list = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n#EXT-X-BYTERANGE:100@50\nv.ts
 #EXTINF:4,\n#EXT-X-BYTERANGE:70\nv.ts\n#EXT-X-ENDLIST\n";

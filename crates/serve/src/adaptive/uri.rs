@@ -1,5 +1,10 @@
 //! From what a manifest writes to a path in the served folder.
 
+use std::borrow::Cow;
+
+use hyper::Uri;
+
+use super::Source;
 use crate::percent;
 
 /// Bytes of a path: the kernel opens no longer one.
@@ -27,6 +32,42 @@ pub(super) fn address(base: &str, reference: &str) -> Option<Address> {
     let (reference, _) = reference.split_once('#').unwrap_or((reference, ""));
     let query = reference.split_once('?').map(|(_, query)| query.to_owned());
     Some(Address { path, query })
+}
+
+impl Source<'_> {
+    /// A reference in the manifest, as it is seen from its server: an absolute one to the same server is a path there.
+    pub(super) fn seen<'a>(&self, reference: &'a str) -> Cow<'a, str> {
+        let path = self.url.and_then(|url| on_server(url, reference));
+        path.map_or(Cow::Borrowed(reference), Cow::Owned)
+    }
+
+    /// Where a reference in the manifest leads.
+    pub(super) fn address(&self, reference: &str) -> Option<Address> {
+        address(self.path, &self.seen(reference))
+    }
+}
+
+/// The path and query of an absolute reference to the server of a URL.
+fn on_server(url: &Uri, reference: &str) -> Option<String> {
+    let scheme = url.scheme_str()?;
+    let absolute: Uri = match reference.strip_prefix("//") {
+        Some(_) => format!("{scheme}:{reference}").parse().ok()?,
+        None => reference.parse().ok()?,
+    };
+    let port = |uri: &Uri| match (uri.port_u16(), scheme) {
+        (Some(port), _) => port,
+        (None, "https") => 443,
+        (None, _) => 80,
+    };
+    let same = absolute.scheme_str() == Some(scheme)
+        && absolute.host()?.eq_ignore_ascii_case(url.host()?)
+        && port(&absolute) == port(url);
+    same.then(|| {
+        absolute
+            .path_and_query()
+            .map_or("/", |path| path.as_str())
+            .to_owned()
+    })
 }
 
 /// The path that it leads to (RFC 3986, section 5.2.4).

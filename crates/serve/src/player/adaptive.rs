@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::error::PlayError;
 use super::transport::{Line, get};
 use super::viewed::{Player, Viewed, note_answer};
-use crate::adaptive::{Address, Part, Programme, Track};
+use crate::adaptive::{Address, Part, Programme, Source, Track};
 use crate::percent;
 
 #[cfg(test)]
@@ -333,7 +333,11 @@ async fn programme(
     let text = requests.fetch(None, None, true, kind, viewed).await?;
     let mut playlists = HashMap::new();
     let mut left = MOST_TEXT - text.len();
-    for playlist in Programme::playlists(&path, &text) {
+    let source = Source {
+        url: Some(requests.url),
+        path: &path,
+    };
+    for playlist in Programme::playlists(source, &text) {
         if let Entry::Vacant(place) = playlists.entry(playlist) {
             let address = Some(place.key());
             let text = requests.fetch(address, None, true, Kind::Text(left), viewed);
@@ -342,7 +346,7 @@ async fn programme(
             place.insert(text);
         }
     }
-    let programme = Programme::read(&path, &text, |address| playlists.get(address).cloned());
+    let programme = Programme::read(source, &text, |address| playlists.get(address).cloned());
     programme.map_err(|error| PlayError::Answer(error.to_string()))
 }
 

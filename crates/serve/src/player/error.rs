@@ -69,6 +69,9 @@ pub enum PlayError {
     /// The headers at the beginning of the file do not give its rate.
     #[error("the beginning of the file does not say its encoding rate")]
     UnknownRate,
+    /// The player panicked.
+    #[error("the player failed; please report it: {0}")]
+    Fault(String),
     /// An argument is not valid for TLS or HTTP.
     #[error("{what}: {problem}")]
     Setting {

@@ -17,15 +17,14 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint, IdleTimeout, TransportConfig};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use super::addresses;
 use super::answer::Answer;
 use super::error::PlayError;
 
 /// H3_NO_ERROR (RFC 9114, section 8.1).
 const NO_ERROR: u32 = 0x100;
-/// After this time the server's next address is tried too (RFC 8305, section 5).
-const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// Time for the packets that tell servers of the end.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -82,31 +81,28 @@ impl Client {
         let all = found.map_err(failed)?;
         let to = all.filter(|to| from.is_none_or(|from| from.is_ipv4() == to.is_ipv4()));
         // Packets to an address where nobody listens have no answer, so the next address is tried while the first may still answer.
-        let mut tries = JoinSet::new();
-        for (place, to) in (0..).zip(to) {
-            let endpoint = endpoint(from, to).map_err(failed)?;
-            *local_port = endpoint.local_addr().map_err(failed)?.port();
-            let (config, name) = (self.config.clone(), host.to_owned());
-            tries.spawn(async move {
-                sleep(NEXT_ADDRESS * place).await;
-                let quic = endpoint.connect_with(config, to, &name)?.await?;
-                Ok::<_, Cause>((quic, endpoint))
-            });
-        }
-        let mut reason = Cause::from("the server has no address of that kind");
-        while let Some(ended) = tries.join_next().await {
-            match ended.map_err(Cause::from).flatten() {
-                Ok((quic, endpoint)) => {
-                    *local_port = endpoint.local_addr().map_err(failed)?.port();
-                    return self.speak(quic, endpoint).await;
-                }
-                Err(error) => reason = error,
+        let tries = to.map(|to| {
+            let made = endpoint(from, to).and_then(|made| Ok((made.local_addr()?.port(), made)));
+            if let Ok((port, _)) = &made {
+                *local_port = *port;
             }
+            let (config, name) = (self.config.clone(), host.to_owned());
+            async move {
+                let (port, endpoint) = made?;
+                let quic = endpoint.connect_with(config, to, &name)?.await?;
+                Ok::<_, Cause>((quic, endpoint, port))
+            }
+        });
+        match addresses::first(tries).await {
+            Ok((quic, endpoint, port)) => {
+                *local_port = port;
+                self.speak(quic, endpoint).await
+            }
+            Err(reason) => Err(PlayError::Quic {
+                server: server(),
+                source: reason.unwrap_or_else(|| addresses::NONE.into()),
+            }),
         }
-        Err(PlayError::Quic {
-            server: server(),
-            source: reason,
-        })
     }
 
     async fn speak(

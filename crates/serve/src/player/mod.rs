@@ -2,6 +2,7 @@
 //! viewer would have seen.
 
 mod adaptive;
+mod addresses;
 mod answer;
 mod arrivals;
 mod elsewhere;
@@ -17,6 +18,7 @@ mod transport;
 mod viewed;
 mod viewer;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 
 use hyper::Uri;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
 pub use arrivals::{Arrivals, ArrivalsError};
@@ -64,12 +66,14 @@ impl Audience {
         let (leaves, leaving) = watch::channel(false);
         let player = Arc::new(self.player);
         let mut viewers = JoinSet::new();
+        let mut known: HashMap<Id, (usize, Uri)> = HashMap::new();
         let times = self.arrivals.times(self.viewers, self.seed);
         for (number, at) in times.into_iter().enumerate() {
             let url = self.urls[number % self.urls.len()].clone();
             let from = self.from.get(number % self.from.len().max(1)).copied();
             let (player, leaving) = (Arc::clone(&player), leaving.clone());
-            viewers.spawn(async move {
+            let who = (number, url.clone());
+            let task = viewers.spawn(async move {
                 let mut early = leaving.clone();
                 tokio::select! {
                     () = tokio::time::sleep_until(began + at) => {}
@@ -77,15 +81,23 @@ impl Audience {
                 }
                 Some(viewer::watch(number, (url, from), &player, began, leaving).await)
             });
+            known.insert(task.id(), who);
         }
         let mut viewed = Vec::new();
         let mut leave = pin!(leave);
         let mut left = false;
         loop {
             tokio::select! {
-                next = viewers.join_next() => match next {
-                    Some(Ok(one)) => viewed.extend(one),
-                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                next = viewers.join_next_with_id() => match next {
+                    Some(Ok((_, one))) => viewed.extend(one),
+                    // One viewer's fault must not cost the results of all others.
+                    Some(Err(error)) => {
+                        let who = known.remove(&error.id());
+                        viewed.extend(who.map(|(number, url)| Viewed {
+                            ended: Err(PlayError::Fault(error.to_string())),
+                            ..Viewed::nothing(number, &url)
+                        }));
+                    }
                     None => break,
                 },
                 () = &mut leave, if !left => {
@@ -133,7 +145,38 @@ pub fn video_url(url: &str) -> Result<Uri, PlayError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Pieces of 0 bytes are not allowed, and a viewer who is to fetch them panics.
+    #[tokio::test]
+    async fn a_viewer_that_panics_costs_no_results() {
+        let second = Duration::from_secs(1);
+        let audience = Audience {
+            urls: vec![video_url("http://127.0.0.1:1/v.mp4").unwrap()],
+            from: Vec::new(),
+            viewers: 2,
+            arrivals: Arrivals::Once,
+            seed: 0,
+            player: Player {
+                transport: Transport::new(second, None, None).unwrap(),
+                watch: None,
+                buffer: second,
+                range: Some(0),
+                patience: Patience {
+                    start: second,
+                    restart: second,
+                },
+                start_up: second,
+                rate: None,
+            },
+        };
+        let viewed = audience.watch(std::future::pending()).await;
+        let numbers: Vec<_> = viewed.iter().map(|one| one.viewer).collect();
+        assert_eq!(numbers, [0, 1]);
+        assert!(viewed.iter().all(Viewed::failed), "{viewed:?}");
+    }
 
     #[test]
     fn only_http_urls_are_taken() {

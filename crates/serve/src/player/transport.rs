@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::addresses;
 use super::answer::Answer;
 use super::error::PlayError;
 use super::http3;
@@ -163,14 +164,17 @@ pub(super) fn get(url: &Uri) -> Result<Request<Empty<Bytes>>, PlayError> {
 }
 
 async fn open(host: &str, port: u16, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let all = tokio::net::lookup_host((host, port)).await?;
+    let to = all.filter(|to| from.is_none_or(|from| from.is_ipv4() == to.is_ipv4()));
+    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, addresses::NONE);
+    let connected = addresses::first(to.map(|to| open_at(to, from))).await;
+    connected.map_err(|error| error.unwrap_or_else(none))
+}
+
+async fn open_at(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let Some(from) = from else {
-        return TcpStream::connect((host, port)).await;
+        return TcpStream::connect(to).await;
     };
-    let mut to = tokio::net::lookup_host((host, port)).await?;
-    let other = "the server has no address of that kind";
-    let to = to
-        .find(|to| to.is_ipv4() == from.is_ipv4())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, other))?;
     let socket = if from.is_ipv4() {
         TcpSocket::new_v4()?
     } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hyper::{Response, Version};
+use hyper::{Response, Uri, Version};
 use tidegate_limiter::Rate;
 use tidegate_limiter::pacing::playback::Viewing;
 
@@ -75,6 +75,26 @@ pub struct Viewed {
 }
 
 impl Viewed {
+    /// A viewer who has seen nothing yet.
+    pub(super) fn nothing(viewer: usize, url: &Uri) -> Self {
+        Self {
+            viewer,
+            url: url.to_string(),
+            group: None,
+            port: 0,
+            http: "",
+            arrived: Duration::ZERO,
+            duration: Duration::ZERO,
+            bytes: 0,
+            length: None,
+            rate: None,
+            switches: None,
+            viewing: None,
+            throttled: None,
+            ended: Ok(Ended::Left),
+        }
+    }
+
     /// Whether something went wrong.
     pub fn failed(&self) -> bool {
         self.ended.is_err()

@@ -33,20 +33,8 @@ pub async fn watch(
     let mut show = Show::new(began);
     let is_adaptive = Manifest::is_named(url.path());
     let mut viewed = Viewed {
-        viewer: number,
-        url: url.to_string(),
-        group: None,
-        port: 0,
-        http: "",
         arrived: began - first,
-        duration: Duration::ZERO,
-        bytes: 0,
-        length: None,
-        rate: None,
-        switches: None,
-        viewing: None,
-        throttled: None,
-        ended: Ok(Ended::Left),
+        ..Viewed::nothing(number, &url)
     };
     let patience = player.watch.unwrap_or(Duration::MAX);
     let fetching = async {

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use prometheus_client::metrics::counter::Counter;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use tidegate_limiter::Rate;
@@ -24,9 +25,11 @@ use crate::percent;
 mod manifests;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub(super) use manifests::Found;
 use manifests::Manifests;
+use told::Told;
 
 /// Files whose rate is remembered. When there are more, all are forgotten.
 const REMEMBERED: usize = 10_000;
@@ -46,6 +49,8 @@ pub(super) struct Folder {
     rate: Option<Rate>,
     known: Mutex<HashMap<Identity, Option<Rate>>>,
     manifests: Manifests,
+    /// Files with rates of which it was said that they have none.
+    malformed: Told,
 }
 
 fn opened(path: &Path) -> io::Result<OwnedFd> {
@@ -83,8 +88,8 @@ pub(super) enum Target {
     File(Box<ServedFile>),
     /// A folder that has a page for this, [`PAGE`].
     Page(Box<ServedFile>),
-    /// Any other folder, with the names in it: folders end in a slash.
-    Folder(Vec<String>),
+    /// Any other folder, with the first names in it, and how many more there are: folders end in a slash.
+    Folder(Vec<String>, usize),
 }
 
 /// Why a path leads to no file.
@@ -113,6 +118,7 @@ impl Folder {
             rate,
             known: Mutex::default(),
             manifests: Manifests::default(),
+            malformed: Told::default(),
         })
     }
 
@@ -138,7 +144,7 @@ impl Folder {
             }) {
                 Ok(page) => Ok(Target::Page(Box::new(page))),
                 Err(NoFile::NotFound) if list && wait == Wait::Never => Err(NoFile::NotInMemory),
-                Err(NoFile::NotFound) if list => self.names(path).map(Target::Folder),
+                Err(NoFile::NotFound) if list => self.names(path),
                 Err(missing) => Err(missing),
             };
         }
@@ -226,8 +232,8 @@ impl Folder {
         })
     }
 
-    /// The names in a folder that can be requested.
-    fn names(&self, path: &Path) -> Result<Vec<String>, NoFile> {
+    /// The names in a folder that can be requested, in order.
+    fn names(&self, path: &Path) -> Result<Target, NoFile> {
         const MOST: usize = 10_000;
         let folder = self.beneath(path, Wait::ForDisk)?;
         let entries = rustix::fs::Dir::read_from(folder).map_err(|_| NoFile::Failed)?;
@@ -240,10 +246,11 @@ impl Folder {
                 }
                 (!name.starts_with('.')).then_some(name)
             })
-            .take(MOST)
             .collect();
         names.sort();
-        Ok(names)
+        let more = names.len().saturating_sub(MOST);
+        names.truncate(MOST);
+        Ok(Target::Folder(names, more))
     }
 
     /// The encoding rate that a video's headers give, which is remembered.
@@ -284,9 +291,19 @@ impl Folder {
                 text.into()
             }
         };
-        let text = std::str::from_utf8(&text).ok();
-        let rate = text.and_then(|text| text.parse::<Rate>().ok());
-        Ok(rate.filter(|rate| rate.bits_per_second() > 0))
+        let text = String::from_utf8_lossy(&text);
+        let rate = text.parse::<Rate>().ok();
+        let rate = rate.filter(|rate| rate.bits_per_second() > 0);
+        if rate.is_none() && self.malformed.is_first(Path::new(&name)) {
+            let (name, text) = (Path::new(&name).display(), text.trim().escape_debug());
+            tracing::warn!("/{name}: '{text}' is not a rate, write 1.5mbit");
+        }
+        Ok(rate)
+    }
+
+    /// How many folders have more manifests than are remembered.
+    pub fn overfull(&self) -> &Counter {
+        &self.manifests.overfull
     }
 }
 

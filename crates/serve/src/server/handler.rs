@@ -155,7 +155,7 @@ async fn file(
             let found = (*found, slot);
             send(connection, record, (uri, headers), found, &name, head)
         }
-        Ok(Target::Folder(_) | Target::Page(_)) if !target.ends_with('/') => {
+        Ok(Target::Folder(..) | Target::Page(_)) if !target.ends_with('/') => {
             // Leading slashes are removed: a client could read `//name` as another server's name.
             let query = uri
                 .query()
@@ -167,7 +167,7 @@ async fn file(
             let (found, name) = ((*found, slot), name.join(PAGE));
             send(connection, record, (uri, headers), found, &name, head)
         }
-        Ok(Target::Folder(names)) => index(&connection, record, &names, head),
+        Ok(Target::Folder(names, more)) => index(&connection, record, (&names, more), head),
         Err(missing) => text(&connection, record, missing.status(), head),
     }
 }
@@ -321,7 +321,7 @@ fn text(
 fn index(
     connection: &Arc<Connection>,
     mut record: Request,
-    names: &[String],
+    (names, more): (&[String], usize),
     head: bool,
 ) -> Response<Answer> {
     record.status = StatusCode::OK;
@@ -334,6 +334,9 @@ fn index(
             percent::encoded(name),
             escaped(name)
         );
+    }
+    if more > 0 {
+        let _ = writeln!(page, "<li>and {more} more");
     }
     page.push_str("</ul>\n");
     short(connection, record, page, "text/html; charset=utf-8", head)

@@ -164,7 +164,7 @@ impl Server {
             None => None,
         };
         let shared = Arc::new(Shared {
-            metrics: Metrics::new(&config.groups),
+            metrics: Metrics::new(&config.groups, folder.overfull()),
             folder,
             sockets,
             log,

@@ -36,13 +36,28 @@ pub(super) const BAD_REQUEST: &str = "bad request";
 
 type Output = Box<dyn Write + Send>;
 
+/// Lines that are not written yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: AtomicUsize,
+    bytes: AtomicUsize,
+    /// It was said that no more lines can wait. They can again when some are written.
+    full: AtomicBool,
+}
+
+impl Waiting {
+    fn less(&self, lines: usize, bytes: usize) {
+        self.lines.fetch_sub(lines, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// The destination of lines. A thread writes them, so that a slow disk does not delay connections.
 #[derive(Debug)]
 pub(super) struct Log {
     format: LogFormat,
     lines: Option<SyncSender<String>>,
-    /// Bytes of lines that are not written yet.
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     /// Whether the server ends.
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -51,7 +66,7 @@ pub(super) struct Log {
 impl Log {
     pub fn new(format: LogFormat, to: Output) -> std::io::Result<Self> {
         let (lines, taken) = sync_channel(WAITING);
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::<Waiting>::default();
         let ended = Arc::new(AtomicBool::new(false));
         let (bytes, end) = (Arc::clone(&waiting), Arc::clone(&ended));
         let thread = std::thread::Builder::new()
@@ -92,12 +107,19 @@ impl Log {
 
     fn send(&self, line: String) -> bool {
         let (lines, bytes) = (self.lines.as_ref(), line.len());
-        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.waiting.lines.fetch_add(1, Ordering::Relaxed);
         let full = before + bytes > WAITING_BYTES
             || lines
                 .is_some_and(|lines| matches!(lines.try_send(line), Err(TrySendError::Full(_))));
         if full {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.waiting.less(1, bytes);
+            if !self.waiting.full.swap(true, Ordering::Relaxed) {
+                tracing::error!(
+                    "the access log is not written as fast as lines come: {} lines wait, and more are lost",
+                    self.waiting.lines.load(Ordering::Relaxed)
+                );
+            }
         }
         !full
     }
@@ -112,6 +134,10 @@ impl Drop for Log {
             let end = Instant::now() + LAST_LINES;
             while !thread.is_finished() {
                 if Instant::now() >= end {
+                    let lost = self.waiting.lines.load(Ordering::Relaxed);
+                    tracing::error!(
+                        "up to {lost} lines of the access log were lost: it could not be written in the end"
+                    );
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(2));
@@ -122,16 +148,18 @@ impl Drop for Log {
 }
 
 /// Writes lines until no more can come. While the disk is full, or a reader takes none, they wait.
-fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, ended: &AtomicBool, to: Output) {
+fn write_lines(lines: &Receiver<String>, waiting: &Waiting, ended: &AtomicBool, to: Output) {
     let mut output = Retried { to, fails: false };
     let mut batch = String::new();
     while let Ok(line) = lines.recv() {
         batch.clear();
         batch.push_str(&line);
+        let mut count = 1;
         while batch.len() < BATCH
             && let Ok(line) = lines.try_recv()
         {
             batch.push_str(&line);
+            count += 1;
         }
         let left = output.write(batch.as_bytes(), ended);
         if !left.is_empty() {
@@ -140,7 +168,8 @@ fn write_lines(lines: &Receiver<String>, waiting: &AtomicUsize, ended: &AtomicBo
             tracing::error!("{lost} lines of the access log were lost");
             return;
         }
-        waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        waiting.less(count, batch.len());
+        waiting.full.store(false, Ordering::Relaxed);
         // The next lines come together then, and who sends one need not wake this thread.
         if batch.len() < BATCH && !ended.load(Ordering::Relaxed) {
             std::thread::sleep(PAUSE);

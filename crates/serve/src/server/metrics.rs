@@ -65,7 +65,8 @@ struct PerGroup {
 }
 
 impl Metrics {
-    pub fn new(groups: &[Group]) -> Self {
+    /// `overfull` counts folders with more manifests than are remembered.
+    pub fn new(groups: &[Group], overfull: &Counter) -> Self {
         let mut registry = Registry::with_prefix("tidegate_serve");
         let connections = Family::<OfGroup, Counter>::default();
         let throttled = Family::<PacedBy, Counter>::default();
@@ -126,6 +127,11 @@ impl Metrics {
             "log_lines_dropped",
             "Lines of the access log that were dropped because too many waited for the disk",
             log_dropped.clone(),
+        );
+        all.register(
+            "folders_overfull",
+            "Folders with more manifests than are remembered, so that the segments of the others are not paced by them",
+            overfull.clone(),
         );
         all.register(
             "pacing_failures",

@@ -10,6 +10,9 @@ use super::connection::Connection;
 /// How long a connection without a request may take to end once it is asked to.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Why a connection ends whose client takes nothing.
+pub(super) const STALLED: &str = "stall timeout";
+
 /// How many times in a timeout the server checks whether the client took something.
 const CHECKS: u32 = 8;
 
@@ -77,7 +80,7 @@ impl Patience {
             self.farewell = None;
             Verdict::Wait
         } else if sending {
-            Verdict::End("stall timeout")
+            Verdict::End(STALLED)
         } else if self.is_over() {
             Verdict::End("header timeout")
         } else {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::disk::Shortened;
 use super::handler::{self, Entrance};
 use super::log::BAD_REQUEST;
 use super::memory;
-use super::patience::{FAREWELL, Patience, Verdict, rests_until};
+use super::patience::{FAREWELL, Patience, STALLED, Verdict, rests_until};
 use super::rest::{Kept, REST};
 use super::resting::Rested;
 use super::sending::{push, send};
@@ -171,7 +171,7 @@ async fn speak(
     };
     let socket = socket2::SockRef::from(&*tcp);
     match why {
-        "stall timeout" => {
+        STALLED => {
             // Data that the client does not take is dropped.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
@@ -294,8 +294,25 @@ async fn has_left(socket: &TcpStream) {
     }
 }
 
-/// Speaks HTTP within TLS until the connection ends. Its state stays with it when it rests.
+/// Speaks HTTP within TLS until the connection ends. The client is told of the end within TLS too (RFC 8446, section 6.1), unless it takes
+/// nothing any more. Without that it cannot tell the end from an attack.
 async fn speak_tls(
+    client: (&Arc<Connection>, &TcpStream),
+    stream: Stream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+    order: watch::Receiver<Order>,
+) -> &'static str {
+    let mut kept = stream.0.clone();
+    let why = speak_within(client, stream, order).await;
+    if why != STALLED {
+        // Once, as far as the socket has room: nobody waits for it.
+        let told = |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut kept).poll_shutdown(cx));
+        let _ = poll_fn(told).await;
+    }
+    why
+}
+
+/// Speaks HTTP within TLS. The state of TLS stays with the connection when it rests.
+async fn speak_within(
     client: (&Arc<Connection>, &TcpStream),
     stream: Stream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
     mut order: watch::Receiver<Order>,

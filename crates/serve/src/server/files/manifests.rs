@@ -1,6 +1,6 @@
 //! The manifests near a file, which say whether it is a segment of adaptive video.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -8,15 +8,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::counter::Counter;
+
+use super::told::Told;
 use crate::adaptive::{Manifest, Segment};
 use crate::server::disk::Wait;
 use crate::server::files::{Folder, Identity, NoFile};
+
+#[cfg(test)]
+mod tests;
 
 /// Folders above that of a segment where a manifest may be.
 const LEVELS: usize = 4;
 /// How long a folder's manifests hold before they are compared with the disk.
 const FRESH: Duration = Duration::from_secs(1);
-/// Folders whose manifests are remembered. When there are more, all are forgotten.
+/// Folders whose manifests are remembered. When there are more, the one that was used longest ago is forgotten.
 const MOST_FOLDERS: usize = 1_000;
 /// Manifests of a folder.
 const MOST_MANIFESTS: usize = 1_000;
@@ -31,13 +37,28 @@ const MOST_IN_ALL: usize = 64 << 20;
 
 /// The manifests of all folders.
 #[derive(Debug, Default)]
-pub(super) struct Manifests(Mutex<HashMap<PathBuf, Near>>);
+pub(super) struct Manifests {
+    shelves: Mutex<Shelves>,
+    /// Folders of which it was said that some of their manifests are left out.
+    told: Told,
+    /// How many they are.
+    pub overfull: Counter,
+}
+
+/// Folders, and when each of them was used.
+#[derive(Debug, Default)]
+struct Shelves {
+    near: HashMap<PathBuf, Near>,
+    /// Counts uses.
+    now: u64,
+}
 
 /// The manifests of a folder.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Near {
     shelf: Arc<Mutex<Shelf>>,
     weight: usize,
+    used: u64,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +69,8 @@ struct Shelf {
     manifests: Vec<Known>,
     /// There are more manifests than memory for them.
     is_full: bool,
+    /// There are more manifests than are looked at.
+    is_cut: bool,
 }
 
 /// A manifest, and the files that it was read from.
@@ -56,8 +79,10 @@ struct Known {
     path: PathBuf,
     /// The manifest and its playlists, each with what was there.
     sources: Vec<(PathBuf, Option<Identity>)>,
-    /// `None` if it could not be read.
+    /// `None` if it could not be read, or is not needed.
     manifest: Option<Manifest>,
+    /// Another manifest of the folder knows all of its segments.
+    is_covered: bool,
 }
 
 /// A segment, and the manifest that knows it.
@@ -95,7 +120,10 @@ impl Manifests {
                 Wait::ForDisk => lock(&shelf),
             };
             if wait == Wait::ForDisk && shelf.update(folder, near) {
-                self.weigh(near, shelf.weight());
+                lock(&self.shelves).weigh(near, shelf.weight());
+            }
+            if shelf.is_full || shelf.is_cut {
+                self.tell(near);
             }
             for known in &shelf.manifests {
                 let segment = known
@@ -117,26 +145,60 @@ impl Manifests {
     }
 
     fn near(&self, path: &Path) -> Arc<Mutex<Shelf>> {
-        let mut all = lock(&self.0);
-        if let Some(near) = all.get(path) {
-            return Arc::clone(&near.shelf);
-        }
-        if all.len() >= MOST_FOLDERS {
-            all.clear();
-        }
-        let near = all.entry(path.to_owned()).or_default();
-        Arc::clone(&near.shelf)
+        lock(&self.shelves).near(path)
     }
 
-    /// Notes what a folder needs. When all need too much, all are forgotten.
-    fn weigh(&self, path: &Path, weight: usize) {
-        let mut all = lock(&self.0);
-        if let Some(near) = all.get_mut(path) {
+    /// Says once of a folder that some of its manifests are left out.
+    fn tell(&self, path: &Path) {
+        if !self.told.is_first(path) {
+            return;
+        }
+        self.overfull.inc();
+        tracing::warn!(
+            "/{}: this folder has more than {MOST_MANIFESTS} manifests, or they need more than {} MiB of memory. The segments of the \
+             others are not paced by them: put the videos into several folders",
+            path.display(),
+            MOST_IN_FOLDER >> 20
+        );
+    }
+}
+
+impl Shelves {
+    fn near(&mut self, path: &Path) -> Arc<Mutex<Shelf>> {
+        self.now += 1;
+        if !self.near.contains_key(path) {
+            if self.near.len() >= MOST_FOLDERS {
+                self.forget(|_| true);
+            }
+            self.near.insert(path.to_owned(), Near::default());
+        }
+        let near = self.near.get_mut(path);
+        near.map(|near| {
+            near.used = self.now;
+            Arc::clone(&near.shelf)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Notes what a folder needs. When all need too much, those that were used longest ago are forgotten.
+    fn weigh(&mut self, path: &Path, weight: usize) {
+        if let Some(near) = self.near.get_mut(path) {
             near.weight = weight;
         }
-        if all.values().map(|near| near.weight).sum::<usize>() > MOST_IN_ALL {
-            all.clear();
+        let mut all: usize = self.near.values().map(|near| near.weight).sum();
+        while all > MOST_IN_ALL
+            && let Some(less) = self.forget(|near| near.weight > 0)
+        {
+            all -= less;
         }
+    }
+
+    /// Forgets the folder of those that was used longest ago. Returns what it needed.
+    fn forget(&mut self, of: impl Fn(&Near) -> bool) -> Option<usize> {
+        let all = self.near.iter().filter(|(_, near)| of(near));
+        let (path, _) = all.min_by_key(|(_, near)| near.used)?;
+        let path = path.clone();
+        self.near.remove(&path).map(|near| near.weight)
     }
 }
 
@@ -160,31 +222,61 @@ impl Shelf {
                 .iter()
                 .map(|known| known.path.clone())
                 .collect(),
-            false => named(folder, path),
+            false => {
+                let mut paths = named(folder, path);
+                self.is_cut = paths.len() > MOST_MANIFESTS;
+                paths.truncate(MOST_MANIFESTS);
+                paths
+            }
         };
         let kept = std::mem::take(&mut self.manifests).into_iter();
         let mut kept: HashMap<_, _> = kept.map(|known| (known.path.clone(), known)).collect();
         (self.folder, self.is_full) = (identity, false);
-        let (mut weight, mut changed) = (0, false);
+        // Playlists of which another manifest knows all segments.
+        let mut covered = HashSet::new();
+        let (mut unread, mut unneeded) = (Vec::new(), Vec::new());
         for path in paths {
-            let old = kept.remove(&path);
-            let known = match old.filter(|known| known.is_current(folder)) {
-                Some(known) => known,
-                None => {
+            match kept.remove(&path) {
+                Some(known) if known.is_covered => unneeded.push(path),
+                Some(known) if known.is_current(folder) => self.add(known, &mut covered),
+                _ => unread.push(path),
+            }
+        }
+        let mut changed = false;
+        // What was not needed is again if no manifest names it any more.
+        for path in unread.into_iter().chain(unneeded) {
+            let known = match covered.contains(&path) {
+                true => Known::covered(path),
+                false => {
                     changed = true;
                     Known::read(folder, path)
                 }
             };
-            weight += known.weight();
-            if weight > MOST_IN_FOLDER {
+            self.add(known, &mut covered);
+            if self.weight() > MOST_IN_FOLDER {
+                self.manifests.pop();
                 self.is_full = true;
                 break;
             }
-            self.manifests.push(known);
         }
+        self.manifests.sort_by(|a, b| a.path.cmp(&b.path));
         // Only now: what takes longer than a while to compare would never count as compared.
         self.checked = Some(Instant::now());
         changed
+    }
+
+    /// Adds a manifest. The playlists that it covers are not kept for themselves.
+    fn add(&mut self, known: Known, covered: &mut HashSet<PathBuf>) {
+        let names = known.manifest.iter().flat_map(Manifest::playlists);
+        let before = covered.len();
+        covered.extend(names.map(PathBuf::from));
+        self.manifests.push(known);
+        if covered.len() > before {
+            let all = self.manifests.iter_mut();
+            for known in all.filter(|known| covered.contains(&known.path)) {
+                *known = Known::covered(std::mem::take(&mut known.path));
+            }
+        }
     }
 
     fn weight(&self) -> usize {
@@ -207,6 +299,17 @@ impl Known {
             path,
             sources,
             manifest,
+            is_covered: false,
+        }
+    }
+
+    /// A playlist that is not needed, because another manifest knows all of its segments.
+    fn covered(path: PathBuf) -> Self {
+        Self {
+            path,
+            sources: Vec::new(),
+            manifest: None,
+            is_covered: true,
         }
     }
 
@@ -232,7 +335,7 @@ fn text(folder: &Folder, path: &Path, most: u64) -> Option<(Vec<u8>, Identity)> 
     Some((text, Identity::of(&metadata)))
 }
 
-/// The paths of a folder's manifests, in order.
+/// The paths of a folder's manifests, in order. There may be more than are looked at.
 fn named(folder: &Folder, path: &Path) -> Vec<PathBuf> {
     let entries = folder.beneath(path, Wait::ForDisk);
     let entries = entries.ok().map(rustix::fs::Dir::read_from);
@@ -247,7 +350,6 @@ fn named(folder: &Folder, path: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = names
         .map(|entry| entry.file_name().to_bytes().to_vec())
         .filter(|name| is_manifest(name))
-        .take(MOST_MANIFESTS)
         .map(|name| path.join(OsString::from_vec(name)))
         .collect();
     paths.sort();

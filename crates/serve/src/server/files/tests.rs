@@ -65,10 +65,25 @@ fn links_stay_inside() {
         let found = folder.find(Path::new(path), false, Wait::ForDisk);
         assert!(matches!(found, Err(NoFile::NotFound)), "{path}: {found:?}");
     }
-    let Ok(Target::Folder(names)) = folder.find(Path::new(""), true, Wait::ForDisk) else {
+    let Ok(Target::Folder(names, 0)) = folder.find(Path::new(""), true, Wait::ForDisk) else {
         panic!("no list");
     };
     assert_eq!(names, ["a", "far", "folder", "loop", "sub/", "up"]);
+}
+
+/// Of more names than are listed these are the first ones, however the disk keeps them.
+#[test]
+fn long_lists_are_cut_in_order() {
+    let root = tempfile::tempdir().unwrap();
+    for number in (0..10_002).rev() {
+        fs::write(root.path().join(format!("{number:05}")), "").unwrap();
+    }
+    let folder = Folder::open(root.path(), None).unwrap();
+    let Ok(Target::Folder(names, more)) = folder.find(Path::new(""), true, Wait::ForDisk) else {
+        panic!("no list");
+    };
+    assert_eq!((names.len(), more), (10_000, 2));
+    assert_eq!((&*names[0], &*names[9_999]), ("00000", "09999"));
 }
 
 #[test]
@@ -97,8 +112,10 @@ fn where_the_rate_comes_from() {
     assert_eq!(rate(&folder, "raw.bin"), Some(2_000_000));
     fs::write(root.path().join("v.mp4.rate"), "1.5mbit\n").unwrap();
     assert_eq!(rate(&folder, "v.mp4"), Some(1_500_000));
-    fs::write(root.path().join("v.mp4.rate"), "fast").unwrap();
+    assert!(!folder.malformed.has("v.mp4.rate"));
+    fs::write(root.path().join("v.mp4.rate"), "1500000").unwrap();
     assert_eq!(rate(&folder, "v.mp4"), Some(800_000));
+    assert!(folder.malformed.has("v.mp4.rate"));
     // A changed file is looked at again.
     make::video(&video, Layout::WebM, Duration::from_secs(20), 1_000_000).unwrap();
     assert_eq!(rate(&folder, "v.mp4"), Some(400_000));

@@ -1,7 +1,29 @@
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::LogFormat;
+
+/// The messages of this thread while it runs this.
+fn said(run: &mut dyn FnMut()) -> String {
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Heard {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let heard = Heard::default();
+    let writer = heard.clone();
+    let to = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    tracing::subscriber::with_default(to.finish(), run);
+    let bytes = heard.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
 
 #[test]
 fn a_full_pipe_does_not_delay_the_end_of_the_server() {
@@ -20,7 +42,12 @@ fn a_full_pipe_does_not_delay_the_end_of_the_server() {
     let log = super::Log::new(LogFormat::Json, Box::new(Full(full))).unwrap();
     assert!(log.send("a line\n".to_owned()));
     let began = std::time::Instant::now();
-    drop(log);
+    let mut log = Some(log);
+    let said = said(&mut || drop(log.take()));
+    assert!(
+        said.contains("up to 1 lines of the access log were lost"),
+        "{said}"
+    );
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
 }
 
@@ -41,7 +68,13 @@ fn lines_that_wait_are_bounded_in_bytes() {
     let (go, wait) = std::sync::mpsc::channel();
     let log = super::Log::new(LogFormat::Json, Box::new(Slow(wait))).unwrap();
     let line = "x".repeat(1 << 20);
-    let taken = (0..100).filter(|_| log.send(line.clone())).count();
+    let mut taken = 0;
+    let said = said(&mut || taken = (0..100).filter(|_| log.send(line.clone())).count());
+    assert_eq!(
+        said.matches("8 lines wait, and more are lost").count(),
+        1,
+        "{said}"
+    );
     assert_eq!(taken, super::WAITING_BYTES >> 20);
     // What is written makes room.
     drop(go);
@@ -84,7 +117,7 @@ fn lines_wait_while_the_disk_is_full() {
     assert_eq!(text, "the first\nthe second\nthe third\n");
     // It is counted once the disk has taken it.
     let end = std::time::Instant::now() + Duration::from_secs(60);
-    while log.waiting.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+    while log.waiting.bytes.load(std::sync::atomic::Ordering::Relaxed) > 0 {
         assert!(std::time::Instant::now() < end, "something waits on");
         std::thread::sleep(Duration::from_millis(1));
     }

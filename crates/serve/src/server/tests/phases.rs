@@ -45,10 +45,11 @@ pub(in crate::server) async fn stage(way: Way, start_up: u64) -> Stage {
     let mut config = Config::new(folder.path().to_owned());
     config.groups = vec![way.into()];
     config.start_up = Duration::from_secs(start_up);
+    let served = Folder::open(folder.path(), None).unwrap();
     let shared = Arc::new(Shared {
-        folder: Folder::open(folder.path(), None).unwrap(),
         sockets: Sockets::new([way].into_iter()),
-        metrics: Metrics::new(&config.groups),
+        metrics: Metrics::new(&config.groups, served.overfull()),
+        folder: served,
         log: None,
         slots: Slots::new(config.limits),
         viewers: Viewers::new(config.start_up),

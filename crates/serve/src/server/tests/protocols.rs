@@ -100,6 +100,13 @@ struct Secure {
 }
 
 async fn secure(protocols: &[&str], way: Way) -> Secure {
+    secure_with(protocols, |config| config.groups = vec![way.into()]).await
+}
+
+async fn secure_with(
+    protocols: &[&str],
+    change: impl FnOnce(&mut crate::server::Config),
+) -> Secure {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let keys = tempfile::tempdir().unwrap();
     let (certificate, key) = (keys.path().join("cert"), keys.path().join("key"));
@@ -122,8 +129,8 @@ async fn secure(protocols: &[&str], way: Way) -> Secure {
     let server = start(|config| {
         config.metrics = Some(LOCAL);
         config.tls = Some((certificate, key));
-        config.groups = vec![way.into()];
         config.start_up = Duration::from_secs(1);
+        change(config);
     })
     .await;
     Secure {
@@ -159,6 +166,21 @@ async fn tls_with_either_version() {
     let (status, _, body) = super::split(&response);
     let file = fs::read(secure_1.server.folder.path().join("v.mp4")).unwrap();
     assert!(status == 200 && body == file);
+}
+
+/// Without the end of TLS a client cannot tell a timeout from an attack: it reports an error.
+#[tokio::test]
+async fn the_end_after_a_timeout_is_said_within_tls() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let time = Duration::from_millis(400);
+    let secure = secure_with(&["http/1.1"], |config| config.limits.header_timeout = time).await;
+    for request in ["", "GET /abc"] {
+        let mut stream = secure.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer).await;
+        assert!(ended.is_ok() && answer.is_empty(), "{request}: {ended:?}");
+    }
 }
 
 /// Beside an address with TLS one without it, which leads to the first if it is to.
