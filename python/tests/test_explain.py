@@ -30,6 +30,9 @@ def test_a_transfer_is_chosen(policed: Path) -> None:
         tidegate.explain(policed, flow=999)
     with pytest.raises(ValueError, match="join=True"):
         tidegate.explain([policed, policed])
+    for words in ({"flow": -1}, {"segment": -2}):
+        with pytest.raises(ValueError, match="0 or more"):
+            tidegate.explain(policed, **words)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="both"):
         tidegate.explain(policed, sender="both")  # type: ignore[arg-type]
 

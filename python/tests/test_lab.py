@@ -33,8 +33,11 @@ def test_captures_of_a_run_are_read(tmp_path: Path) -> None:
 def test_mistakes_have_a_place() -> None:
     with pytest.raises(ValueError, match="nonsense"):
         tidegate.lab.run("policer-or-shaper", nonsense=1)
-    with pytest.raises(FileNotFoundError):
-        tidegate.lab.run("no-such-scenario.toml")
+    for unknown in ("no-such-scenario.toml", "nosuch", ""):
+        with pytest.raises(FileNotFoundError, match=r"tidegate.lab.examples\(\)"):
+            tidegate.lab.run(unknown)
+    with pytest.raises(ValueError, match="threads=-1"):
+        tidegate.lab.run("policer-or-shaper", threads=-1)
 
 
 def test_a_policer_passes_its_burst_and_its_rate() -> None:

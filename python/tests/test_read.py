@@ -140,6 +140,8 @@ def test_captures_of_samplers_say_their_share(policed: Path, tmp_path: Path) -> 
     assert "sampled_fraction" not in tidegate.read(tmp_path).columns
     with pytest.raises(ValueError, match='"head": it is'):
         shares(sampled="head")
+    with pytest.raises(ValueError, match="threads=-1"):
+        tidegate.read(policed, threads=-1)
 
 
 def test_a_reading_tells_how_far_it_is(policed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -478,7 +478,8 @@ def test_a_report_is_written(dataset: Path, tmp_path: Path) -> None:
     for picture in page.split("<svg")[1:]:
         xml.etree.ElementTree.fromstring("<svg" + picture.split("</svg>")[0] + "</svg>")
     assert "Africa" in str(report)
-    assert len(tidegate.report(dataset, until="2026-11-21").networks) == 0
+    empty = tidegate.report(dataset, until="2026-11-21")
+    assert len(empty.networks) == 0 and str(empty).startswith("The dataset has no rows, or none in these days.")
 
 
 def test_sections_are_those_of_the_most_policed_segments(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -560,6 +561,7 @@ def test_a_report_that_cannot_be_saved_is_told_in_a_line(dataset: Path, tmp_path
         ["--least-clients", "0"],
         ["--alert", "cat"],
         ["--watch", "--until", "2026-11-22"],
+        ["--since", "2026-11-23", "--until", "2026-11-22"],
         ["--watch", "--save", "out"],
         ["--watch", "--playback", "log.csv"],
     ],
@@ -589,7 +591,10 @@ def test_what_spark_has_not_finished_does_not_count(dataset: Path, tmp_path: Pat
         tidegate.report(folder)
 
 
-@pytest.mark.parametrize("words", [{"since": "yesterday"}, {"until": "26.11.2026"}, {"since": "20261122"}, {"least_clients": 0}])
+LATER = {"since": "2026-11-23", "until": "2026-11-22"}
+
+
+@pytest.mark.parametrize("words", [{"since": "yesterday"}, {"until": "26.11.2026"}, {"since": "20261122"}, LATER, {"least_clients": 0}])
 def test_words_that_mean_nothing_are_refused(dataset: Path, words: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="2026-11-22|1 or more"):
         tidegate.report(dataset, **words)

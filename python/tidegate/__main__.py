@@ -52,6 +52,8 @@ def _check(about: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         day = getattr(given, name)
         if day is not None and not is_day(day):
             about.error(f"--{name} is a day such as 2026-11-22, not {day!r}")
+    if given.since and given.until and given.since > given.until:
+        about.error("--since is later than --until")
     if given.least_clients < 1:
         about.error("--least-clients is 1 or more")
     if given.alert is not None and not given.watch:

@@ -38,6 +38,12 @@ def _pieces(files: Iterable[Path]) -> list[tuple[str, Path]]:
     return [(os.fsencode(file).decode(errors="replace"), file) for file in files]
 
 
+def check_threads(threads: int | None) -> None:
+    """Refuses a number of threads that is below 0. With 0 there is one."""
+    if threads is not None and threads < 0:
+        raise ValueError(f"threads={threads}: it is 1 or more")
+
+
 def read(
     paths: PathLike | Iterable[PathLike],
     by: By = "segment",
@@ -75,6 +81,7 @@ def read(
     """
     if errors not in ("raise", "keep"):
         raise ValueError(f'errors={errors!r}: it is "raise" or "keep"')
+    check_threads(threads)
     files = _captures(paths)
     pieces = _pieces(files)
     captures = [pieces] if join else [[piece] for piece in pieces]
@@ -131,6 +138,9 @@ def explain(
     """
     if sender not in (None, "client", "server"):
         raise ValueError(f'sender={sender!r}: it is "client" or "server"')
+    for name, number in (("flow", flow), ("segment", segment)):
+        if number is not None and number < 0:
+            raise ValueError(f"{name}={number}: it is a number that read gives, 0 or more")
     from_client = None if sender is None else sender == "client"
     if join:
         files = _captures(path)

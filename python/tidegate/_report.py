@@ -110,6 +110,8 @@ def report(
     for name, day in (("since", since), ("until", until)):
         if day is not None and not is_day(day):
             raise ValueError(f"{name} is a day such as 2026-11-22, not {day!r}")
+    if since is not None and until is not None and since > until:
+        raise ValueError(f"since={since!r} is later than until={until!r}")
     every = files_of(dataset)
     files = of_hours(every, lambda hour: (since or "") <= f"{hour:%Y-%m-%d}" <= (until or "9999-12-31"))
     rows = rows_of(dataset, files)

@@ -17,6 +17,8 @@ _MOST_NETWORKS = 20
 
 def summary(report: Report) -> str:
     """Table 2 by region and by autonomous system, and the rates of policers."""
+    if not len(report.regions):
+        return "\n\n".join(notes(report))
     rates: dict[int, list[str]] = {}
     for cluster in report.clusters.iter_rows(named=True):
         rates.setdefault(cluster["client_asn"], []).append(f"{cluster['rate_bps'] / 1e6:.3g}")
@@ -36,7 +38,12 @@ def summary(report: Report) -> str:
 
 def notes(report: Report) -> list[str]:
     """What the tables leave out, and why."""
-    return [note for note in (_few_clients(report), _no_playbacks(report)) if note]
+    return [note for note in (_no_rows(report), _few_clients(report), _no_playbacks(report)) if note]
+
+
+def _no_rows(report: Report) -> str:
+    """That the tables are empty, if they are."""
+    return "" if len(report.regions) else "The dataset has no rows, or none in these days."
 
 
 def _few_clients(report: Report) -> str:

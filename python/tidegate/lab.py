@@ -1,10 +1,12 @@
 """Simulations of senders, limiters and links, in virtual time."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._capture import check_threads
 
 __all__ = ["Run", "examples", "run"]
 
@@ -52,8 +54,11 @@ def run(
     sweep: `seed=7`, `duration="5s"`. For a key of a table, write two underscores: `gate__rate="5mbit"` is `gate.rate`. One
     underscore stands for a hyphen. A name with a dot is taken as it is: `**{"gate.rate": "5mbit"}`.
 
-    Raises ValueError if the scenario has a mistake.
+    `threads` is how many points are computed at the same time: by default, as many as there are processor cores.
+
+    Raises ValueError if the scenario has a mistake, and FileNotFoundError if there is none of this name.
     """
+    check_threads(threads)
     name, text = _text(scenario)
     settings = [f"{_key(key)}={_value(value)}" for key, value in changes.items()]
     tables, taps = _native.run(name, text, settings, captures, threads)
@@ -66,6 +71,10 @@ def _text(scenario: str | os.PathLike[str]) -> tuple[str, str]:
             return scenario, known[scenario]
         if "\n" in scenario:
             return "scenario", scenario
+        if not Path(scenario).is_file():
+            raise FileNotFoundError(
+                errno.ENOENT, "this is no example, no file and no text of a scenario. tidegate.lab.examples() has the examples", scenario
+            )
     return str(scenario), Path(scenario).read_text(encoding="utf-8")
 
 

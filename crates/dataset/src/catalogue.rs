@@ -28,6 +28,8 @@ struct Known {
     /// The captures that have a piece with this head.
     heads: HashMap<String, HashSet<String>>,
     lengths: Lengths,
+    /// Those whose files are not all there, because somebody removed some.
+    lost: HashSet<String>,
     drafts: HashSet<String>,
     /// Of rows that are of no file: when they came to their places, and their bytes. Those that were asked for.
     sizes: HashMap<String, (SystemTime, u64)>,
@@ -37,7 +39,12 @@ impl Catalogue {
     pub(crate) fn read(places: Places) -> Result<Self, Error> {
         let mut known = Known::default();
         for entry in places.entries()? {
+            let lost = !entry.pieces.is_empty() && !places.has_files(&entry);
+            let id = entry.id.clone();
             known.add(entry);
+            if lost {
+                known.lost.insert(id);
+            }
         }
         Ok(Self {
             places,
@@ -202,6 +209,7 @@ impl Known {
         for old in &entry.replaces {
             self.entries.remove(old);
         }
+        self.lost.remove(&entry.id);
         for piece in &entry.pieces {
             self.lengths.add(piece);
             let id = || entry.id.clone();
@@ -225,7 +233,8 @@ impl Known {
         self.entries(self.heads.get(&piece.head))
     }
 
-    /// A capture of the dataset that has all the pieces, or pieces that begin like them.
+    /// A capture of the dataset that has all the pieces, or pieces that begin like them. Not one whose files are lost, if the
+    /// pieces are all of it: it can be added again.
     fn holds(&self, content: &Content) -> Option<Held> {
         let same = |a: &Piece, b: &Piece| (a.bytes, &a.sha256) == (b.bytes, &b.sha256);
         let has = |entry: &Entry, piece: &Piece| {
@@ -234,7 +243,11 @@ impl Known {
         };
         let pieces = &content.pieces;
         let mut entries = self.begun_like(pieces.first()?);
-        let entry = entries.find(|entry| pieces.iter().all(|piece| has(entry, piece)))?;
+        let restores = |entry: &Entry| {
+            self.lost.contains(&entry.id) && entry.pieces.iter().all(|piece| content.has(piece))
+        };
+        let entry = entries
+            .find(|entry| pieces.iter().all(|piece| has(entry, piece)) && !restores(entry))?;
         let whole = |piece: &Piece| entry.pieces.iter().any(|its| same(piece, its));
         let cut = pieces.iter().find(|piece| !whole(piece));
         let longer = cut.and_then(|cut| {

@@ -82,7 +82,7 @@ impl Dataset {
         flock(&locked, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| Error::Busy(root.to_owned()))?;
         if about.exists() {
-            check(root, &staged::json(&about)?, settings)?;
+            check(root, &described(&about)?, settings)?;
         }
         // Columns that came since the dataset was begun are described too.
         let text = serde_json::to_vec_pretty(&About::new(settings));
@@ -205,6 +205,20 @@ impl About {
             columns: columns::<SegmentRow>().chain(columns::<Origin>()).collect(),
         }
     }
+}
+
+/// What `dataset.json` says.
+fn described(path: &Path) -> Result<About, Error> {
+    staged::json(path).map_err(|error| match error {
+        Error::Damaged { path, reason } => {
+            let reason = format!(
+                "this description of the dataset is damaged ({reason}): put the dataset.json of a dataset with the same settings in \
+                 its place. The same options make one when they add any capture to a new folder"
+            );
+            Error::Damaged { path, reason }
+        }
+        other => other,
+    })
 }
 
 fn check(root: &Path, about: &About, settings: &BTreeMap<String, String>) -> Result<(), Error> {

@@ -160,6 +160,11 @@ impl Places {
         fs::remove_dir_all(committed).map_err(Error::at(committed))
     }
 
+    /// Whether all files of a capture are in their places.
+    pub(crate) fn has_files(&self, entry: &Entry) -> bool {
+        entry.files().all(|file| self.segments.join(file).exists())
+    }
+
     /// How many bytes a capture takes in its place, and when it came there.
     pub(crate) fn size(&self, entry: &Entry) -> Result<(SystemTime, u64), Error> {
         let path = self.entry(&entry.id);
@@ -220,7 +225,9 @@ impl Places {
         }
         // One that replaces another comes after it.
         let is_next = |kept: &[(PathBuf, Entry)], (_, entry): &(PathBuf, Entry)| {
-            !kept.iter().any(|(_, old)| entry.replaces.contains(&old.id))
+            // One whose files were lost replaces itself.
+            let mut others = kept.iter().filter(|(_, old)| old.id != entry.id);
+            !others.any(|(_, old)| entry.replaces.contains(&old.id))
         };
         while let Some(next) = kept.iter().position(|one| is_next(&kept, one)) {
             let (path, entry) = kept.swap_remove(next);

@@ -92,7 +92,13 @@ impl FromStr for Network {
             None => Some(most),
         };
         let bits = bits.ok_or_else(wrong)?;
-        Ok(Self { address, bits })
+        let network = Prefixes { v4: bits, v6: bits }.cut(address);
+        match network == address {
+            true => Ok(Self { address, bits }),
+            false => Err(format!(
+                "'{text}' has bits set beyond its length: did you mean {network}/{bits}?"
+            )),
+        }
     }
 }
 
@@ -128,5 +134,12 @@ mod tests {
         for wrong in ["", "192.0.2.0/33", "::/129", "x/8", "192.0.2.0/"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }
+        let meant = |text: &str| text.parse::<Network>().unwrap_err();
+        assert_eq!(
+            meant("10.0.0.1/8"),
+            "'10.0.0.1/8' has bits set beyond its length: did you mean 10.0.0.0/8?"
+        );
+        assert!(meant("2001:db8::1/64").ends_with("did you mean 2001:db8::/64?"));
+        assert!("0.0.0.0/0".parse::<Network>().is_ok());
     }
 }

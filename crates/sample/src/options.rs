@@ -34,7 +34,7 @@ pub struct Options {
     pub key_file: Option<PathBuf>,
     /// Most bytes of all complete files together: the oldest are removed. `None`: as many as the disk holds.
     pub keep: Option<u64>,
-    /// Memory for packets that are not written yet, in bytes.
+    /// Memory for packets that are not written yet, in bytes. At most [`Self::MOST_RING`] is taken.
     pub ring: u64,
     /// Where in the kernel packets are looked at.
     pub place: Place,
@@ -43,6 +43,10 @@ pub struct Options {
 }
 
 impl Options {
+    /// The most memory for packets that are not written yet, in bytes: the kernel takes all of it at once, whether packets come or
+    /// not.
+    pub const MOST_RING: u64 = 1 << 30;
+
     /// All of this host, in files of 100 MB and 5 minutes, by way of 64 MiB of memory.
     pub fn new(interface: &str, folder: impl Into<PathBuf>, choice: Choice) -> Self {
         Self {

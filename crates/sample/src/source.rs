@@ -55,6 +55,7 @@ impl Source {
             tunnels: options.addresses == Addresses::Keep,
             bridged: is_bridged(name),
         };
+        let ring = options.ring.min(Options::MOST_RING);
         let load = |code| Filter::load(code, &options.choice, &options.clients, packets);
         let (filter, tap) = match options.place {
             Place::Socket => {
@@ -67,7 +68,7 @@ impl Source {
                     let ignored = socket.ignore_outgoing();
                     ignored.map_err(SampleError::system("leave out what leaves"))?;
                 }
-                let blocks = (options.ring / BLOCK as u64).clamp(2, 1 << 17) as u32;
+                let blocks = (ring / BLOCK as u64).max(2) as u32;
                 let ring = socket.ring(blocks);
                 let ring = ring.map_err(SampleError::system("make the ring"))?;
                 let bound = socket.bind(interface.index);
@@ -77,7 +78,7 @@ impl Source {
             }
             Place::TrafficControl => {
                 // The kernel takes powers of two.
-                let ring = 1 << options.ring.clamp(1 << 20, 1 << 30).ilog2();
+                let ring = 1 << ring.max(1 << 20).ilog2();
                 let (filter, object) = load(Code::Hook { ring })?;
                 let hook = Hook::open(&object, &interface, ring)?;
                 (filter, Tap::Hook(hook))

@@ -430,7 +430,7 @@ fn the_last_window_is_over_its_own_time() {
 /// Ctrl-C, or a terminal that is closed, while there is more to simulate than anyone would wait for.
 #[test]
 fn an_interrupted_run_reports_what_is_complete() {
-    let (folder, path) = scenario(&SCENARIO.replace("seeds = 2", "seeds = 30000"));
+    let (folder, path) = scenario(&SCENARIO.replace("seeds = 2", "seeds = 3000"));
     for signal in ["INT", "TERM", "HUP"] {
         let results = folder.path().join(signal);
         // Whatever the tests' own starter has ignored.

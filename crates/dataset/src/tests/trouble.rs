@@ -167,3 +167,51 @@ fn a_damaged_record_says_what_to_do() {
     assert!(add(&open(folder.path()), &[b"one"], &[1]));
     assert_eq!(times(folder.path()), [1]);
 }
+
+/// Else the dataset would count as complete, and lack rows for good.
+#[test]
+fn a_capture_whose_rows_were_removed_is_added_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hours = [1, 3601];
+    let long = vec![3; 5000];
+    assert!(add(&open(folder.path()), &[&long], &hours));
+    assert!(add(&open(folder.path()), &[b"other"], &[7]));
+    let removed = folder.path().join("segments/date=1970-01-01/hour=01");
+    fs::remove_dir_all(&removed).expect("removed");
+    // A beginning has not all of its rows.
+    assert!(!add(&open(folder.path()), &[&long[..4900]], &[1]));
+    // A process that ends after the commit leaves the rest to the next one.
+    fs::write(&removed, "in the way").expect("written");
+    let dataset = open(folder.path());
+    let mut draft = begin(&dataset, &[&long]).expect("it is new");
+    for time in hours {
+        let mut row = rows().swap_remove(0);
+        row.transfer.metrics.first_sent = time * 1_000_000_000;
+        draft.add([row], &Networks::default(), 1.0).expect("added");
+    }
+    let error = draft.commit(Report::default()).expect_err("an error");
+    assert!(matches!(error, Error::Unplaced(_)), "{error}");
+    drop(dataset);
+    fs::remove_file(&removed).expect("removed");
+    let dataset = open(folder.path());
+    assert!(!add(&dataset, &[&long], &hours), "it is known");
+    assert_eq!(times(folder.path()), [1, 7, 3601]);
+    assert!(files(&folder.path().join("staged")).is_empty());
+    assert_eq!(dataset.captures(), 2);
+}
+
+/// The advice works, and keeps all rows.
+#[test]
+fn a_damaged_description_says_what_to_do() {
+    let [folder, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    assert!(add(&open(folder.path()), &[b"one"], &[1]));
+    let about = folder.path().join("dataset.json");
+    fs::write(&about, "").expect("written");
+    let error = Dataset::open(folder.path(), &BTreeMap::new()).err();
+    let error = error.expect("an error").to_string();
+    let advice = "put the dataset.json of a dataset with the same settings in its place";
+    assert!(error.contains(advice), "{error}");
+    drop(open(other.path()));
+    fs::copy(other.path().join("dataset.json"), &about).expect("copied");
+    assert_eq!(open(folder.path()).captures(), 1);
+}

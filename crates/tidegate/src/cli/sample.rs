@@ -55,7 +55,12 @@ pub struct Sample {
     #[command(flatten)]
     pub analysis: Analysis,
     /// The share of flows, or of clients, such as 1%, 0.01 or 1/100
-    #[arg(long, value_name = "SHARE", default_value = "1%")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "1%",
+        allow_hyphen_values = true
+    )]
     pub fraction: Fraction,
     /// What is sampled as a whole
     #[arg(long, value_name = "WHAT", default_value = "flow")]
@@ -70,11 +75,17 @@ pub struct Sample {
     /// A file with 64 hexadecimal digits, which choose the flows [default: random, another one at each start]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Begin another file when one has this size, such as 100MB
-    #[arg(long, value_name = "SIZE", default_value = "100MB")]
+    /// Begin another file when one has this size, such as 100MB. Packets are compressed in blocks, so a file
+    /// may be about 130 kB larger
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "100MB",
+        allow_hyphen_values = true
+    )]
     pub rotate: Bytes,
     /// Begin another file at each multiple of this time, such as 5min
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
     pub every: Duration,
     /// How addresses are written: keep, prefix:24,48 (zeros behind so many bits of IPv4 and IPv6), or
     /// pseudonym (encrypted with --key, so that prefixes are preserved)
@@ -82,7 +93,7 @@ pub struct Sample {
     pub addresses: Addresses,
     /// Keep at most this much in the folder, and remove the oldest files for it, such as 10GB; with --rows, the oldest
     /// rows of samplers [default: until the disk is full]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub keep: Option<Bytes>,
     /// Move complete files to this folder, such as a mount, which must exist, or to s3://BUCKET/PREFIX in an S3 store (AWS_ENDPOINT_URL,
     /// AWS_ACCESS_KEY_ID … say which). Those that cannot be moved stay, and are moved later
@@ -91,8 +102,13 @@ pub struct Sample {
     /// Serve metrics for Prometheus at this address of this machine, such as 127.0.0.1:9105
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
-    /// Memory for packets that are not written yet
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    /// Memory for packets that are not written yet, 1MiB to 1GiB. It is taken at the start
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64MiB",
+        allow_hyphen_values = true
+    )]
     pub ring: Bytes,
     /// Where in the kernel packets are looked at: socket (a packet socket; it sees packets that leave when the device gets
     /// them) or tc (the hooks of traffic control; they cost less and need Linux 6.6, and they see packets that leave before

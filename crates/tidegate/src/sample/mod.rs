@@ -146,6 +146,9 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
             "--ring must be at least 1MiB: it holds what comes while a file is written to the disk",
         );
     }
+    if options.ring.get() > Options::MOST_RING {
+        return usage("--ring must be at most 1GiB: the kernel takes all of it at once");
+    }
     if options.addresses == Addresses::Pseudonym && options.key.is_none() {
         return usage(
             "--addresses pseudonym needs --key: a file with the key. To make one: (umask 077; openssl rand -hex 32 > FILE)",
@@ -169,20 +172,22 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
             "--keep must be at least twice --rotate: one file is written while another one is kept",
         );
     }
+    let key = match &options.key {
+        Some(path) => Key::read(path),
+        None => Key::random(),
+    };
+    let key = key.map_err(|error| UsageError(error.to_string()))?;
+    // What is no key may be anything, and its permissions somebody's intent.
     if let Some(path) = options.key.as_deref().filter(|path| is_open_to_all(path)) {
         eprintln!(
             "tidegate: everybody on this machine can read or change {0}, and whoever has the key can undo pseudonyms: chmod o= {0}",
             path.display()
         );
     }
-    let key = match &options.key {
-        Some(path) => Key::read(path),
-        None => Key::random(),
-    };
     let choice = Choice {
         by,
         fraction: options.fraction,
-        key: key.map_err(|error| UsageError(error.to_string()))?,
+        key,
     };
     Ok(Options {
         clients: options.client_net.clone(),
@@ -199,10 +204,10 @@ fn sampler(options: &Sample) -> anyhow::Result<Options> {
     })
 }
 
-/// Whether everybody may read or change a file.
+/// Whether this is a file that everybody may read or change. A pipe is gone when it has been read.
 fn is_open_to_all(path: &Path) -> bool {
-    let mode = fs::metadata(path).map(|meta| meta.mode());
-    mode.is_ok_and(|mode| mode & (Mode::ROTH | Mode::WOTH).bits() != 0)
+    let open = (Mode::ROTH | Mode::WOTH).bits();
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & open != 0)
 }
 
 /// Ctrl-C and SIGTERM end a sampler properly, and a second one at once.

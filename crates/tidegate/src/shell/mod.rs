@@ -60,8 +60,20 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
             let scenario = crate::lab::read(std::path::Path::new(file), &[])?;
             scenario::path(&scenario, options.seed)?
         }
+        [file, ..] if file.ends_with(".toml") => {
+            let message = format!(
+                "{file}: a scenario file has all elements, so write no other words; a command comes after `--`"
+            );
+            return Err(UsageError(message).into());
+        }
         _ => words::path(options)?,
     };
+    // Before any thread starts: a process with several cannot change its user's namespace.
+    let mut namespaces = match may_open_shells() {
+        true => None,
+        false => Some(UserNamespaces::enter().map_err(rights)?),
+    };
+    // Files are made where they get their names: the kernel moves none from one namespace of mounts to another.
     let folder = match &options.output {
         Some(folder) => Some(Folder::new(folder)?),
         None => None,
@@ -69,11 +81,6 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     if let Some(folder) = &folder {
         folder.tap(&mut path, options.snaplen);
     }
-    // Before any thread starts: a process with several cannot change its user's namespace.
-    let mut namespaces = match may_open_shells() {
-        true => None,
-        false => Some(UserNamespaces::enter().map_err(rights)?),
-    };
     let mut shell = Shell::open(&path.plan).map_err(rights)?;
     if let Some(namespaces) = &mut namespaces {
         namespaces.watch(&shell);

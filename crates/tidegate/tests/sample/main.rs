@@ -12,6 +12,7 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -296,7 +297,12 @@ fn what_cannot_be_sampled_is_said() {
     assert!(error.contains("of this machine only"), "{error}");
     for (option, value, reason) in [
         ("--rotate", "1B", "headers and no packets"),
+        ("--rotate", "-1", "'-1'"),
+        ("--fraction", "-1%", "not a share of flows"),
+        ("--every", "-1s", "invalid value '-1s'"),
         ("--ring", "0B", "at least 1MiB"),
+        ("--ring", "1025MiB", "at most 1GiB"),
+        ("--client-net", "10.0.0.1/8", "did you mean 10.0.0.0/8?"),
         (
             "--to",
             "/no/such/folder",
@@ -309,6 +315,7 @@ fn what_cannot_be_sampled_is_said() {
         let (code, _, error) = sample(&["lo", option, value]);
         assert_eq!(code, 2, "{error}");
         assert!(error.contains(reason), "{error}");
+        assert!(!error.contains("to pass"), "{error}");
     }
     let (code, _, error) = run(&["sample", "lo"]);
     assert_eq!(code, 2);
@@ -321,6 +328,15 @@ fn what_cannot_be_sampled_is_said() {
     let (code, _, error) = sample(&["lo", "--key", key.to_str().expect("text")]);
     assert_eq!(code, 2);
     assert!(error.contains("openssl rand -hex 32"), "{error}");
+    // No advice to close what is no key.
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(folder.path(), open).expect("permissions");
+    let (code, _, error) = sample(&["lo", "--key", out]);
+    assert_eq!(code, 2);
+    assert!(
+        error.contains("cannot read") && !error.contains("chmod"),
+        "{error}"
+    );
     // Without rights this says so instead.
     let (code, _, error) = sample(&["no-such-device"]);
     assert_eq!(code, 3);

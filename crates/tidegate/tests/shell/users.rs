@@ -90,6 +90,37 @@ fn users_without_rights_have_shells_of_their_own() {
 }
 
 #[test]
+fn users_without_rights_get_results() {
+    let test = "users_without_rights_get_results";
+    let Some((machine, _server)) = machine(test) else {
+        return;
+    };
+    let (folder, program) = program();
+    let results = folder.path().join("results");
+    fs::create_dir(&results).expect("a folder");
+    std::os::unix::fs::chown(&results, Some(65534), Some(65534)).expect("an owner");
+    let results = results.join("new");
+    let output = results.to_str().expect("text");
+    let words = [
+        "shell", "--quiet", "delay", "5ms", "-o", output, "--", "true",
+    ];
+    let (code, _, said) = as_nobody(&machine, &program, &words);
+    assert_eq!((code, said.as_str()), (0, ""));
+    let names = fs::read_dir(&results).expect("a folder");
+    let mut names: Vec<_> = names
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    names.sort();
+    let wanted = [
+        "elements.parquet",
+        "inside.pcap",
+        "outside.pcap",
+        "windows.parquet",
+    ];
+    assert_eq!(names, wanted);
+}
+
+#[test]
 fn users_who_may_have_no_namespaces_are_told_what_to_change() {
     let test = "users_who_may_have_no_namespaces_are_told_what_to_change";
     if machine(test).is_none() {
