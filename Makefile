@@ -280,6 +280,7 @@ deny:
 
 package:
 	@packaging/setup build
+	@packaging/setup web
 	@packaging/setup package
 	@echo '== building the Debian package (the first time takes minutes)'
 	packaging/package "$(TARGET)/package"
@@ -294,6 +295,7 @@ library:
 # Two builds of the last commit, in two folders: twice the time of a release.
 reproduce:
 	@packaging/setup build
+	@packaging/setup web
 	@packaging/setup package
 	packaging/reproduce
 

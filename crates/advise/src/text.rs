@@ -371,9 +371,12 @@ pub(crate) fn assumed(advice: &Advice, origin: &Origin) -> Vec<String> {
             situation.flows
         ),
     };
+    let downloads = match situation.total() {
+        1 => "1 backlogged download".to_owned(),
+        total => format!("{total} backlogged downloads"),
+    };
     notes.push(format!(
-        "{} backlogged downloads of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
-        situation.total(),
+        "{downloads} of {users}, with round trips of {:.1} to {:.1} ms and {} in turn, over links of {} before the limit. {layer}.",
         low as f64 / 1e6,
         high as f64 / 1e6,
         situation.controls.join(", "),

@@ -241,8 +241,10 @@ fn many_users_of_a_slow_limit_have_the_slowest_video() {
 #[test]
 fn one_simulation_advises_nothing() {
     let limit = ["--rate", "5mbit", "--burst", "8kB", "--duration", "5s"];
-    let (code, out, err) = run(&[&["advise", "--seeds", "1"], &limit[..]].concat());
+    let little = ["advise", "--seeds", "1", "--flows", "1"];
+    let (code, out, err) = run(&[&little, &limit[..]].concat());
     assert_eq!(code, 0, "{err}");
+    assert!(out.contains(" 1 backlogged download of one user"), "{out}");
     assert!(out.contains("Nothing is advised: one simulation"), "{out}");
     assert!(
         !out.contains("Set instead") && !out.contains("What it improves"),
@@ -258,6 +260,39 @@ fn files_that_cannot_be_used_are_errors() {
     let (code, _, err) = advise(&["Cargo.toml"]);
     assert_eq!(code, 1);
     assert!(err.contains("Cargo.toml: "), "{err}");
+}
+
+#[test]
+fn nothing_that_is_read_or_written_is_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (router, new) = (path("router.conf"), path("new"));
+    let again = path("./new");
+    let line = "police cir 5m bc 15000\n";
+    fs::write(&router, line).expect("written");
+    for (arguments, said) in [
+        (
+            ["--config", &router, "--gate", &router],
+            "--gate would overwrite it",
+        ),
+        (
+            ["--config", &router, "--svg", &router],
+            "--svg would overwrite it",
+        ),
+        (
+            ["--svg", &new, "--gate", &again],
+            "named for --svg and for --gate",
+        ),
+    ] {
+        let mut all = vec!["--rtt", "20ms"];
+        all.extend(arguments);
+        if arguments[0] != "--config" {
+            all.push(line);
+        }
+        let (code, _, err) = advise(&all);
+        assert!(code == 2 && err.contains(said), "{code}: {err}");
+    }
+    assert_eq!(fs::read_to_string(&router).expect("a file"), line);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 struct Server {
@@ -72,6 +74,8 @@ impl Server {
             "{request} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n{body}"
         )
         .expect("sent");
+        let longest = Some(Duration::from_secs(60));
+        stream.set_read_timeout(longest).expect("a time");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
         String::from_utf8_lossy(&answer).into_owned()
@@ -143,6 +147,7 @@ fn the_page_is_served_with_a_strict_policy() {
         "content-security-policy: default-src 'none'; script-src 'self' 'wasm-unsafe-eval';",
         "frame-ancestors 'none'",
         "x-content-type-options: nosniff",
+        "cross-origin-resource-policy: same-origin",
     ] {
         assert!(index.contains(part), "{part}: {index}");
     }
@@ -159,13 +164,31 @@ fn other_hosts_and_pages_are_refused() {
     let origin = |text: &str| format!("Origin: {text}");
     assert!(ask(std::slice::from_ref(&ours)).starts_with("HTTP/1.1 200"));
     let same = origin(&format!("http://localhost:{port}"));
-    assert!(ask(&[ours.clone(), same]).starts_with("HTTP/1.1 200"));
+    let fetch = |site: &str, mode: &str| {
+        vec![
+            ours.clone(),
+            format!("Sec-Fetch-Site: {site}"),
+            format!("Sec-Fetch-Mode: {mode}"),
+        ]
+    };
+    for head in [
+        vec![ours.clone(), same],
+        fetch("same-origin", "cors"),
+        fetch("none", "navigate"),
+        // A link on another page.
+        fetch("cross-site", "navigate"),
+    ] {
+        assert!(ask(&head).starts_with("HTTP/1.1 200"), "{head:?}");
+    }
     for head in [
         vec![server.host("rebound.example")],
         vec!["Host: 127.0.0.1".to_owned()],
         vec![server.host("127.0.0.1"), server.host("rebound.example")],
         vec![ours.clone(), origin("http://other.example")],
         vec![ours.clone(), origin("null")],
+        // A script or a picture of ours in another page, which has no origin.
+        fetch("cross-site", "no-cors"),
+        fetch("same-site", "no-cors"),
         vec![ours.clone(), origin(&format!("https://localhost:{port}"))],
     ] {
         let answer = ask(&head);
@@ -515,4 +538,59 @@ fn a_single_capture_is_a_list_of_one() {
         said.contains("cannot open /nowhere") && output.status.code() == Some(1),
         "{said}"
     );
+}
+
+/// A server that reads a capture of terabytes: its packets are empty, and so is the file. And the connection of who asked.
+fn endless() -> (tempfile::TempDir, Server, TcpStream) {
+    let (folder, page) = (tempfile::tempdir().expect("a folder"), page());
+    let path = folder.path().join("endless.pcap");
+    let mut file = fs::File::create(&path).expect("a file");
+    let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1];
+    file.write_all(&header.map(u32::to_le_bytes).concat())
+        .expect("written");
+    file.set_len(4 << 40).expect("a file with a hole");
+    let server = Server::with(page.path(), &[&text(&path)]);
+    let number = server.listed()[&text(&path)];
+    let body = format!(r#"{{"ask":"read","capture":{number},"name":"endless.pcap"}}"#);
+    let mut asker = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+    let (host, key, length) = (server.host("127.0.0.1"), server.key(), body.len());
+    write!(
+        asker,
+        "POST /api/desks/1 HTTP/1.1\r\n{host}\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .expect("sent");
+    until("it reads", || server.api("GET /api/desks/1", "").1 != "0");
+    (folder, server, asker)
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: not yet");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_signal_ends_the_server_while_it_reads() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let (_folder, mut server, _asker) = endless();
+        let process = Pid::from_child(&server.process);
+        kill_process(process, signal).expect("a signal");
+        let mut ended = None;
+        until("it ends", || {
+            ended = server.process.try_wait().expect("a state");
+            ended.is_some()
+        });
+        assert_eq!(ended.and_then(|status| status.code()), Some(0));
+    }
+}
+
+#[test]
+fn a_capture_is_read_no_further_when_who_asked_is_gone() {
+    let (_folder, server, asker) = endless();
+    drop(asker);
+    // Questions are answered one after the other.
+    let columns = server.api("POST /api/desks/1", r#"{"ask":"columns"}"#);
+    assert_eq!(columns.0, "200");
 }

@@ -108,6 +108,11 @@ impl<F: Files> Desk<F> {
         let json = |value: Value| Ok(Reply::Text(value.to_string()));
         match request {
             Request::Read { capture, name } => self.read(capture, name),
+            Request::Forget { capture } => {
+                self.known.retain(|known| known.capture != capture);
+                self.table.forget(capture);
+                json(Value::Null)
+            }
             Request::Columns => json(Table::columns()),
             Request::Arrange(arrangement) => json(self.table.arrange(&arrangement)),
             Request::Lines { from, count } => json(self.table.part(from, count)),
@@ -211,6 +216,9 @@ impl<F: Files> Desk<F> {
     fn compare(&mut self, captures: [u32; 2]) -> Result<Value, String> {
         self.between = None;
         let [a, b] = captures;
+        if a == b {
+            return Err("both are one capture: choose two".to_owned());
+        }
         let (a, b) = (self.known(a)?, self.known(b)?);
         let names = [Arc::clone(&a.name), Arc::clone(&b.name)];
         let gather = |known: &Known| -> Result<Gathered, String> {

@@ -13,6 +13,11 @@ pub enum Request {
         /// Its name.
         name: String,
     },
+    /// Takes the transfers of a capture out of the table, as before it is read again.
+    Forget {
+        /// Its number.
+        capture: u32,
+    },
     /// The columns of the table.
     Columns,
     /// Sorts the table and leaves lines out; answers with how many are left.

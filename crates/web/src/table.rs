@@ -26,6 +26,12 @@ impl Table {
         self.lines.extend(lines);
     }
 
+    /// Takes out the lines of a capture. None is shown until the next arrangement.
+    pub fn forget(&mut self, capture: u32) {
+        self.lines.retain(|line| line.capture != capture);
+        self.shown.clear();
+    }
+
     /// The line of a transfer.
     pub fn find(&self, place: Place) -> Option<&Line> {
         let id = TransferId {

@@ -124,3 +124,45 @@ fn a_capture_that_cannot_be_read_again_is_named() {
         }
     }
 }
+
+#[test]
+fn a_capture_is_read_again_in_place_of_what_it_was() {
+    let [policed, shaped] = ["policed-1500kbit", "shaped-1500kbit"].map(file);
+    let captures = InMemory(vec![policed.clone(), shaped]);
+    let mut desk = Desk::new(captures);
+    let shown = |desk: &mut Desk<InMemory>| {
+        let arranged = ask(desk, json!({ "ask": "arrange" }));
+        let lines = ask(desk, json!({ "ask": "lines", "from": 0, "count": 100 }));
+        let lines = lines.as_array().expect("lines").iter();
+        let causes: Vec<_> = lines
+            .filter(|line| line["capture"] == 1)
+            .map(|line| line["cause"].as_str().expect("a cause").to_owned())
+            .collect();
+        (arranged["all"].clone(), causes)
+    };
+    for capture in [0, 1] {
+        ask(&mut desk, read(capture));
+    }
+    assert_eq!(shown(&mut desk), (json!(20), vec!["queue".to_owned(); 5]));
+    desk.files().0[1] = policed;
+    ask(&mut desk, json!({ "ask": "forget", "capture": 1 }));
+    let lines = ask(&mut desk, json!({ "ask": "lines", "from": 0, "count": 9 }));
+    assert_eq!(lines, json!([]));
+    assert_eq!(shown(&mut desk), (json!(10), Vec::new()));
+    let why = desk
+        .answer(&explain(1).to_string())
+        .expect_err("a sentence");
+    assert!(why.contains("was not read"), "{why}");
+    ask(&mut desk, read(1));
+    assert_eq!(shown(&mut desk), (json!(20), vec!["policer".to_owned(); 5]));
+    assert_eq!(ask(&mut desk, explain(1))["verdict"], "policer");
+}
+
+#[test]
+fn a_capture_is_not_compared_with_itself() {
+    let mut desk = Desk::new(InMemory(vec![file("policed-1500kbit")]));
+    ask(&mut desk, read(0));
+    let compare = json!({ "ask": "compare", "captures": [0, 0] });
+    let why = desk.answer(&compare.to_string()).expect_err("a sentence");
+    assert!(why.contains("choose two"), "{why}");
+}

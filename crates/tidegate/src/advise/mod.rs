@@ -5,7 +5,7 @@ mod today;
 
 use std::io::Write;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::bail;
@@ -47,20 +47,16 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
         return Err(UsageError(text.to_owned()).into());
     }
     let stop = pipeline::interrupt_flag()?;
-    let today = match today::capture(options) {
-        Some(path) => {
-            let input = Input::file(path);
-            for file in [&options.svg, &options.gate].into_iter().flatten() {
-                input::refuse_overwriting(std::slice::from_ref(&input), Some(file))?;
+    let capture = today::capture(options);
+    refuse_overwriting(options, capture)?;
+    let today = match capture {
+        Some(path) => match capture::read(path, options, common, &stop)? {
+            Some(today) => today,
+            None => {
+                eprintln!("tidegate: {}", AdviceError::Stopped);
+                return Ok(Exit::Interrupted);
             }
-            match capture::read(path, options, common, &stop)? {
-                Some(today) => today,
-                None => {
-                    eprintln!("tidegate: {}", AdviceError::Stopped);
-                    return Ok(Exit::Interrupted);
-                }
-            }
-        }
+        },
         None => today::read(options)?,
     };
     let Today {
@@ -119,6 +115,35 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
         true => Exit::Interrupted,
         false => Exit::Done,
     })
+}
+
+/// Refuses files that would overwrite what is read, or one another.
+fn refuse_overwriting(options: &Advise, capture: Option<&Path>) -> Result<(), UsageError> {
+    let read = [capture, options.config.as_deref()].map(|path| path.map(Input::file));
+    let written = [("--svg", &options.svg), ("--gate", &options.gate)];
+    for (option, path) in written {
+        let Some(path) = path else { continue };
+        if let Some(input) = read.iter().flatten().find(|input| input.is_same(path)) {
+            let text = format!(
+                "{}: is read, and {option} would overwrite it: name another file",
+                input.name
+            );
+            return Err(UsageError(text));
+        }
+    }
+    match (&options.svg, &options.gate) {
+        (Some(svg), Some(gate)) if is_same(svg, gate) => Err(UsageError(format!(
+            "{}: is named for --svg and for --gate: name two files",
+            input::display(svg)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two paths name one file, which need not be there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path| std::path::absolute(path).ok();
+    whole(one) == whole(other) || Input::file(one).is_same(other)
 }
 
 /// The picture and the gate's file, where they are wanted.

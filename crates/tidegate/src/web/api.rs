@@ -51,7 +51,10 @@ async fn ask(State(desks): State<Arc<Desks>>, Path(page): Path<u64>, question: S
     let Some(desk) = desks.of(page) else {
         return lost();
     };
-    let answered = tokio::task::spawn_blocking(move || desk.answer(&question));
+    // Dropped with this future when the page closes the connection.
+    let here = Arc::new(());
+    let asker = Arc::downgrade(&here);
+    let answered = tokio::task::spawn_blocking(move || desk.answer(&question, &asker));
     match answered.await {
         Ok(Ok(reply)) => written(reply),
         // It was stopped.

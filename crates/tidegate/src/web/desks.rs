@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tidegate_web::{Desk, Files, Reply};
 
@@ -46,6 +46,8 @@ struct Reading {
     stop: AtomicBool,
     /// Bytes of the capture that is being read.
     done: AtomicU64,
+    /// Gone when nobody waits for the answer any more.
+    asker: Mutex<Weak<()>>,
 }
 
 impl Desks {
@@ -123,16 +125,19 @@ impl Opened {
         self.reading.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Answers a question, when those before it are answered.
+    /// Answers a question, when those before it are answered. A capture that is read for it is read no further once the asker
+    /// is gone.
     ///
     /// # Errors
     /// What is wrong, as a sentence for people.
-    pub fn answer(&self, question: &str) -> Result<Reply, String> {
+    pub fn answer(&self, question: &str, asker: &Weak<()>) -> Result<Reply, String> {
         let desk = self.desk.lock();
         let mut desk = desk.map_err(|_| "the engine failed: load the page again".to_owned())?;
         if self.reading.stop.load(Ordering::Relaxed) {
             return Err(STOPPED.to_owned());
         }
+        let reading = &self.reading;
+        *reading.asker.lock().unwrap_or_else(PoisonError::into_inner) = Weak::clone(asker);
         desk.answer(question)
     }
 }
@@ -149,9 +154,11 @@ impl Files for Served {
     fn open(&self, capture: u32) -> io::Result<Box<dyn Read + Send>> {
         let file = self.folders.capture(capture)?;
         self.reading.done.store(0, Ordering::Relaxed);
+        let asker = self.reading.asker.lock();
         Ok(Box::new(Counted {
             file,
             reading: Arc::clone(&self.reading),
+            asker: Weak::clone(&asker.unwrap_or_else(PoisonError::into_inner)),
         }))
     }
 }
@@ -160,11 +167,12 @@ impl Files for Served {
 struct Counted {
     file: File,
     reading: Arc<Reading>,
+    asker: Weak<()>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.reading.stop.load(Ordering::Relaxed) {
+        if self.reading.stop.load(Ordering::Relaxed) || self.asker.strong_count() == 0 {
             return Err(io::Error::other(STOPPED));
         }
         let count = self.file.read(buffer)?;
@@ -192,7 +200,9 @@ mod tests {
         let evicted = desks.of(1).expect("a desk");
         assert!([0, 2, 3, 4, 5, 6, 8, 9].into_iter().all(ask));
         assert!(!ask(1) && desks.is_lost(1));
-        assert!(evicted.answer(r#"{"ask":"columns"}"#).is_err());
+        let asker = Arc::new(());
+        let answer = evicted.answer(r#"{"ask":"columns"}"#, &Arc::downgrade(&asker));
+        assert!(answer.is_err());
         assert!([0, 2, 8, 9].into_iter().all(ask));
     }
 }

@@ -10,15 +10,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; 
                       img-src 'self' blob: data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-const HEADERS: &[(HeaderName, &str)] = &[
+const HEADERS: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
     (header::CACHE_CONTROL, "no-cache"),
 ];
 
 /// Refuses requests that name another host, such as one that was made to resolve to 127.0.0.1, and requests of other pages
-/// (RFC 6454).
+/// (RFC 6454). Browsers send no origin for what another page embeds, but say by `Sec-Fetch-Site` that it is another page (W3C, Fetch
+/// Metadata). A link on another page may lead here.
 pub async fn guard(State(port): State<u16>, request: Request, next: Next) -> Response {
     let mut response = if is_ours(request.headers(), port) {
         next.run(request).await
@@ -30,7 +35,7 @@ pub async fn guard(State(port): State<u16>, request: Request, next: Next) -> Res
     for (name, value) in HEADERS {
         response
             .headers_mut()
-            .insert(name.clone(), HeaderValue::from_static(value));
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
@@ -55,7 +60,17 @@ fn is_ours(headers: &HeaderMap, port: u16) -> bool {
     let (host, one_host) = only(header::HOST);
     let (origin, one_origin) = only(header::ORIGIN);
     let is_origin = |text: &str| text.strip_prefix("http://").is_some_and(is_host);
-    one_host && one_origin && host.is_some_and(is_host) && origin.is_none_or(is_origin)
+    let (site, one_site) = only(HeaderName::from_static("sec-fetch-site"));
+    let (mode, one_mode) = only(HeaderName::from_static("sec-fetch-mode"));
+    // Older browsers do not send it.
+    let is_site = |text: &str| matches!(text, "same-origin" | "none") || mode == Some("navigate");
+    one_host
+        && one_origin
+        && one_site
+        && one_mode
+        && host.is_some_and(is_host)
+        && origin.is_none_or(is_origin)
+        && site.is_none_or(is_site)
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ pub fn run(options: &Web, common: &Common) -> anyhow::Result<Exit> {
         .build()
         .context("cannot start the server")?;
     let router = |port| router(page, gate, desks, port);
-    runtime.block_on(serve(options, common, router, &key))
+    let done = runtime.block_on(serve(options, common, router, &key));
+    // A capture may be read for minutes, in a thread that would be waited for.
+    runtime.shutdown_background();
+    done
 }
 
 /// The gate that the page may show.

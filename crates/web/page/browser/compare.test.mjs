@@ -1,7 +1,7 @@
 // Two captures of one transfer, and what many transfers say together: as the command line says it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import {
@@ -134,6 +134,38 @@ test("two captures are compared in the words of tidegate diagnose, by keyboard, 
     assert.equal(await page.textContent("#compared"), wanted[0]);
     await page.waitForTimeout(500);
     assert.equal(new URL(page.url()).hash, address);
+  });
+});
+
+test("captures of one file name are told apart, also by addresses", async () => {
+  const alike = [FRONT, BACK].map((path, i) => {
+    mkdirSync(join(folder, String(i)), { recursive: true });
+    copyFileSync(path, join(folder, String(i), "cap.pcap"));
+    return join(folder, String(i), "cap.pcap");
+  });
+  await onPage({ hash: "#first=cap.pcap&second=cap.pcap" }, async (page) => {
+    await open(page, alike);
+    const names = await page.$$eval(".captures li b", (all) => all.map((one) => one.textContent));
+    assert.deepEqual(names, ["cap.pcap", "cap.pcap (2)"]);
+    // The address names one capture.
+    assert.equal(await page.locator(".comparison, .trouble, .awaited").count(), 0);
+    for (const [first, second, way] of [
+      [...names, "from A to B"],
+      [...names.toReversed(), "from B to A"],
+    ]) {
+      await page.evaluate(
+        (fields) => {
+          location.hash = new URLSearchParams(fields).toString();
+        },
+        { first, second },
+      );
+      await page.waitForFunction(
+        (way) => document.querySelector("#compared")?.textContent.includes(way),
+        way,
+      );
+    }
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelector("#compared").textContent.includes("from A to B"));
   });
 });
 

@@ -11,12 +11,14 @@ const GATE = `
     rate: 1e6, passed_packets: 1, passed_bytes: 1000 + performance.now() / 8e3 * bps, excess_packets: 0, excess_bytes: 0,
   });
   const subscriber = (name) => ({
-    name, plan: "home", set: false, suspended: false, turn: null, matches: ["192.0.2.16"], down: counted(8e5), up: counted(),
+    name, plan: "home", set: gate.suspends, suspended: gate.suspends, turn: null, matches: ["192.0.2.16"], down: counted(8e5), up: counted(),
   });
   const names = ["alice", "anna", "bob"];
   const place = { interface: "lan", hook: "xdp-native", direction: "up", attached: true };
   /** What the tests change of it. */
-  globalThis.gate = { access: { change: false, why: "start it with --gate-change" }, status: {}, events: [], fails: false };
+  globalThis.gate = { access: { change: false, why: "start it with --gate-change" }, status: {}, events: [], fails: false, suspends: false };
+  /** The list is of the last second, one subscriber of now. */
+  let age = 0;
   const answers = {
     access: () => gate.access,
     "v1/status": () => ({
@@ -25,7 +27,8 @@ const GATE = `
     }),
     "v1/subscribers": (fields) => {
       const found = names.filter((name) => name.includes(fields.get("name") ?? ""));
-      return { matched: found.length, age_s: 0, subscribers: found.map(subscriber) };
+      age = 0.9 - age;
+      return { matched: found.length, age_s: age, subscribers: found.map(subscriber) };
     },
     "v1/events": () => gate.events,
   };
@@ -143,14 +146,19 @@ test("the throughput of a subscriber goes on where the list is of others", async
     await page.waitForSelector(".subscriber canvas");
     await page.fill(".gate input[type=search]", "al");
     await page.waitForFunction((rows) => document.querySelectorAll(rows).length === 1, ROWS);
-    const times = async () => {
+    /** How high the points of its curve are. */
+    const points = async () => {
       const svg = String(await saved(page, "[aria-label='Save Throughput of the subscriber as SVG']"));
-      return /<path d="(M[^"]*)" fill="none"/.exec(svg)?.[1].split("L").length ?? 0;
+      const path = /<path d="M([^"]*)" fill="none"/.exec(svg)?.[1].split("L") ?? [];
+      return path.map((point) => Number(point.trim().split(/[ ,]/)[1]));
     };
-    const before = await times();
+    const before = (await points()).length;
     await page.waitForTimeout(7000);
-    const after = await times();
-    assert.ok(after >= before + 2, `${before} points, then ${after}`);
+    const after = await points();
+    assert.ok(after.length >= before + 2, `${before} points, then ${after.length}`);
+    // It gets the same all the time.
+    const latest = after.slice(-2);
+    assert.ok(Math.abs(latest[0] - latest[1]) < 20, `${latest}`);
   });
 });
 
@@ -174,6 +182,20 @@ test("an answer that fails for once leaves what a person typed, and what is aske
     await page.waitForSelector(".problem", { state: "detached" });
     assert.equal(await page.locator("dialog[open]").count(), 1);
     assert.equal(await rate.inputValue(), "3mbit");
+  });
+});
+
+test("a reset says what it ends", async () => {
+  await onGate("&subscriber=bob", async (page) => {
+    await page.evaluate(() => {
+      globalThis.gate.access = { change: true };
+      globalThis.gate.suspends = true;
+    });
+    await page.click("text=Reset…");
+    assert.match(
+      await page.textContent("dialog[open]"),
+      /all other keys .* suspended only if the file says so\..*Addresses .* stay/,
+    );
   });
 });
 

@@ -1,6 +1,6 @@
 // What a page does where something comes between: captures are closed while they are read, a file changes, an engine fails, another address is pasted.
 import assert from "node:assert/strict";
-import { appendFileSync, copyFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { explain, FIREFOX, open, root, staged, temporary, onPage as withPage } from "./serve.mjs";
@@ -276,6 +276,58 @@ test("a capture that changed since it was read is named, not explained in part",
   });
 });
 
+test("a listed capture that changed is read again, in place of what it was", async () => {
+  const path = join(folder, "changes.pcap.xz");
+  copyFileSync(POLICED, path);
+  try {
+    await onAny(`#${stage.server.address.split("#")[1]}`, "", async (page) => {
+      const click = () => page.click(`.folders button:has-text("changes")`);
+      const verdicts = (cause) =>
+        page.waitForFunction((cause) => {
+          const cells = [...document.querySelectorAll(".lines .verdict")].map((cell) => cell.textContent);
+          return cells.length === 5 && cells.every((text) => text.startsWith(cause));
+        }, cause);
+      await click();
+      await verdicts("policer");
+      await explain(page, 0);
+      await click();
+      await page.waitForSelector(".trouble");
+      assert.match(
+        await page.textContent(".trouble"),
+        /changes\.pcap\.xz is open already, and its size has not changed/,
+      );
+      assert.equal(await page.locator(".panel canvas").count(), 8);
+      copyFileSync(SHAPED, path);
+      await click();
+      await verdicts("queue");
+      assert.equal((await opened(page)).length, 1);
+      assert.equal(await page.locator(".trouble, .story").count(), 0);
+      // One that could not be read is tried again, whatever its size.
+      await page.click("text=Close all");
+      rmSync(path);
+      await click();
+      await page.waitForSelector(".captures .problem");
+      copyFileSync(SHAPED, path);
+      await click();
+      await verdicts("queue");
+      assert.equal(await page.locator(".captures .problem").count(), 0);
+    });
+  } finally {
+    rmSync(path, { force: true });
+  }
+});
+
+test("an address with times beyond the transfer shows the transfer", async () => {
+  const place = "capture=policed-1500kbit.pcap.xz&flow=0&segment=0&side=server";
+  await onAny(`#${place}&from=100&to=110`, "", async (page) => {
+    await open(page, POLICED);
+    await page.waitForSelector(".panel canvas");
+    await page.waitForFunction(() => !location.hash.includes("from=100"));
+    const fields = new URLSearchParams(new URL(page.url()).hash.slice(1));
+    assert.ok(Number(fields.get("from")) < Number(fields.get("to")) && Number(fields.get("to")) < 20, fields);
+  });
+});
+
 /** Keeps the page's workers, and what they are asked. */
 const WATCH = `
   globalThis.workers = [];
@@ -307,6 +359,26 @@ test("an engine that failed is told of, with what to do", async () => {
     await open(page, POLICED);
     await explain(page, 0);
     assert.equal(await page.locator(".trouble").count(), 0);
+  });
+});
+
+test("while the table is searched, only what was typed last is asked next", async () => {
+  await onAny("", WATCH, async (page) => {
+    await open(page, POLICED);
+    await page.waitForSelector(".lines .row");
+    await page.evaluate(() => {
+      globalThis.asked.length = 0;
+      const find = document.querySelector(".table input[type=search]");
+      for (const text of ["p", "po", "pol", "poli", "polic", "nothing has this"]) {
+        find.value = text;
+        find.dispatchEvent(new InputEvent("input", { bubbles: true }));
+      }
+    });
+    await page.waitForFunction(() =>
+      document.querySelector(".table [role=status]").textContent.startsWith("0 of"),
+    );
+    const asked = await page.evaluate(() => globalThis.asked.filter((ask) => ask === "arrange").length);
+    assert.equal(asked, 2);
   });
 });
 

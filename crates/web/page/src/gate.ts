@@ -369,9 +369,9 @@ async function look(mine: number): Promise<void> {
     subscriber,
     rates: historyOf(subscriber.name).add(at - page.age_s, subscriber.down, subscriber.up),
   }));
-  // The list has only those that were searched for, and not more than the gate lists.
+  // The list has only those that were searched for, and not more than the gate lists. One subscriber's counters are read when they are asked for.
   if (one && !found.some(({ subscriber }) => subscriber.name === one.name))
-    historyOf(one.name).add(at - page.age_s, one.down, one.up);
+    historyOf(one.name).add(at, one.down, one.up);
   batch(() => {
     status.value = gate;
     matched.value = page.matched;

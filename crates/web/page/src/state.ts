@@ -16,7 +16,7 @@ import type {
   Story,
 } from "./engine/types";
 import { serves } from "./key";
-import { type Address, format, parse } from "./url";
+import { type Address, format, parse, unused } from "./url";
 
 /** A larger capture takes longer to read in a browser than a person waits, and is left to `tidegate web`. */
 export const MOST_BYTES = 4e9;
@@ -82,7 +82,7 @@ worker.onRead = (number, read) => {
 
 function named(): string[] {
   const { capture, first, second } = address;
-  return [capture, first, second].filter((name) => name !== undefined);
+  return [...new Set([capture, first, second])].filter((name) => name !== undefined);
 }
 
 /** All of the arrangement that an address names: what it leaves out is as at first. */
@@ -180,7 +180,11 @@ export async function open(files: File[]): Promise<void> {
   const begun = generation;
   for (const file of files) {
     const number = next++;
-    captures.value = [...captures.value, { number, name: file.name, size: file.size, read: 0 }];
+    const name = unused(
+      file.name,
+      captures.value.map((one) => one.name),
+    );
+    captures.value = [...captures.value, { number, name, size: file.size, read: 0 }];
     if (file.size >= MOST_BYTES) {
       const size = (file.size / 1e9).toFixed(1);
       const error = `${file.name}: too large for a browser (${size} GB). In its folder, run: ${command(file.name)}`;
@@ -188,7 +192,7 @@ export async function open(files: File[]): Promise<void> {
       continue;
     }
     worker.open(number, file);
-    await read(number, file.name, file.size);
+    await read(number, name, file.size);
     if (begun !== generation) return;
   }
   await restore();
@@ -215,7 +219,7 @@ export async function compare(a: number, b: number, view?: { from: number; to: n
     const told = await engine.ask<Comparison>({ ask: "compare", captures: [a, b] });
     if (begun !== generation) return;
     batch(() => {
-      between.value = view ?? { from: 0, to: told.seconds };
+      between.value = within(view?.from ?? 0, view?.to ?? told.seconds, told.seconds);
       comparison.value = { of: [a, b], told };
     });
     write();
@@ -256,22 +260,50 @@ export async function openListed(wanted: Listed[]): Promise<void> {
   use(served);
   trouble.value = null;
   const begun = generation;
+  try {
+    // One that is open may have grown since it was listed.
+    if (wanted.some(({ number }) => captures.value.some((one) => one.number === number)))
+      listing.value = await list();
+  } catch (error) {
+    say(error, begun);
+    return;
+  }
+  if (begun !== generation) return;
   for (const { number, name, bytes } of wanted) {
-    if (captures.value.some((one) => one.number === number)) continue;
-    captures.value = [...captures.value, { number, name, size: bytes, read: 0 }];
-    await read(number, name, bytes);
+    const size = listing.value?.captures.find((one) => one.number === number)?.bytes ?? bytes;
+    const known = captures.value.find((one) => one.number === number);
+    if (known && !known.error && (!known.report || known.size === size)) {
+      if (known.report && wanted.length === 1)
+        trouble.value = `${name} is open already, and its size has not changed`;
+      continue;
+    }
+    const fresh = { number, name, size, read: 0 };
+    captures.value = [...captures.value.filter((one) => one !== known), fresh];
+    if (known) putAway(number);
+    await read(number, name, size, known !== undefined);
     if (begun !== generation) return;
   }
   await restore();
 }
 
-/** Reads a capture into the table. */
-async function read(number: number, name: string, size: number): Promise<void> {
+/** Shows nothing of a capture any more: it is read again. */
+function putAway(number: number): void {
+  if (place.value?.capture === number) leave();
+  if (comparison.value?.of.includes(number)) leaveComparison();
+}
+
+/** Reads a capture into the table, in place of its lines from before where it is read again. */
+async function read(number: number, name: string, size: number, again = false): Promise<void> {
   const mine = generation;
   if (captures.value.length > 1) await drawn();
   if (mine !== generation) return;
   const begun = performance.now();
   try {
+    if (again) {
+      await engine.ask({ ask: "forget", capture: number });
+      await arrange({});
+      if (mine !== generation) return;
+    }
     const report = await engine.ask<ReadReport>({ ask: "read", capture: number, name });
     // For measurements; see browser/bench.mjs.
     performance.measure("read", { start: begun });
@@ -305,24 +337,33 @@ function forget(): void {
   write();
 }
 
-/** Sorts and filters the table. */
-export async function arrange(what: Partial<Arrangement>): Promise<void> {
-  const wanted = { ...arrangement.value, ...what };
-  arrangement.value = wanted;
-  const begun = generation;
-  try {
-    if (columns.value.length === 0) columns.value = await engine.ask<Column[]>({ ask: "columns" });
-    const found = await engine.ask<Arranged>({ ask: "arrange", ...wanted });
-    // A later arrangement may have been asked for meanwhile.
-    if (arrangement.value !== wanted || begun !== generation) return;
-    batch(() => {
-      arranged.value = found;
-      edition.value += 1;
-    });
-    write();
-  } catch (error) {
-    say(error, begun);
+let arranging: Promise<void> | null = null;
+
+/** Sorts and filters the table. One question is on its way at a time: of those that come meanwhile, only the last one is asked. */
+export function arrange(what: Partial<Arrangement>): Promise<void> {
+  arrangement.value = { ...arrangement.value, ...what };
+  arranging ??= askArranged();
+  return arranging;
+}
+
+async function askArranged(): Promise<void> {
+  for (let wanted: Arrangement | null = null; wanted !== arrangement.value; ) {
+    wanted = arrangement.value;
+    const begun = generation;
+    try {
+      if (columns.value.length === 0) columns.value = await engine.ask<Column[]>({ ask: "columns" });
+      const found = await engine.ask<Arranged>({ ask: "arrange", ...wanted });
+      if (arrangement.value !== wanted || begun !== generation) continue;
+      batch(() => {
+        arranged.value = found;
+        edition.value += 1;
+      });
+      write();
+    } catch (error) {
+      say(error, begun);
+    }
   }
+  arranging = null;
 }
 
 export function lines(from: number, count: number): Promise<Line[]> {
@@ -355,7 +396,7 @@ export async function explain(where: Place, view?: { from: number; to: number })
     batch(() => {
       throughputWindow.value = { seconds: counted.window_s, chosen };
       led.value = null;
-      range.value = view ?? { from: 0, to: told.seconds };
+      range.value = within(view?.from ?? 0, view?.to ?? told.seconds, told.seconds);
       story.value = told;
     });
     write();
@@ -446,7 +487,7 @@ async function restore(): Promise<void> {
   const { flow, segment, side, from, to, window } = address;
   const view = from !== undefined && to !== undefined && from < to ? { from, to } : undefined;
   const both = address.capture !== undefined;
-  if (first && second) {
+  if (first && second && first !== second) {
     const [a, b] = comparison.value?.of ?? [];
     if (a !== first.number || b !== second.number)
       await compare(first.number, second.number, both ? undefined : view);

@@ -25,12 +25,17 @@ export function time(seconds: number): string {
   return `${digits(seconds)} s`;
 }
 
+/** Packets are counted, in no larger unit. */
+function counted(packets: number): string {
+  const places = { maximumFractionDigits: Math.abs(packets) < 100 ? 2 : 0 };
+  return `${packets.toLocaleString("en", places)} packets`;
+}
+
 /** A value in its unit: bytes, bits per second, seconds, or per cent. */
 export function value(number: number | null, unit: string): string {
   if (number === null || Number.isNaN(number)) return NONE;
   if (unit === "%") return `${digits(number)} %`;
-  // Things are counted.
-  if (unit === "packets" && Number.isInteger(number)) return `${number.toLocaleString("en")} ${unit}`;
+  if (unit === "packets") return counted(number);
   return unit === "s" ? time(number) : scaled(number, unit);
 }
 
@@ -47,6 +52,7 @@ export function ticks(values: number[], unit: string): string[] {
   const digits = step > 0 && Number.isFinite(step) ? 3 + Math.ceil(Math.log10(most / step)) : 0;
   const told = (v: number) => Number(v.toPrecision(Math.min(Math.max(digits, 6), 15)));
   if (unit === "%") return values.map((v) => `${told(v)} %`);
+  if (unit === "packets") return values.map((v) => `${told(v).toLocaleString("en")} ${unit}`);
   const units: [number, string][] =
     unit === "s"
       ? [

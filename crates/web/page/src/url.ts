@@ -70,3 +70,11 @@ export function format(address: Address): string {
   const text = fields.toString();
   return text === "" ? "" : `#${text}`;
 }
+
+/** A capture's name as addresses have it: another one that is open and has the same file name has another number behind it. */
+export function unused(name: string, open: string[]): string {
+  for (let number = 1; ; number++) {
+    const found = number === 1 ? name : `${name} (${number})`;
+    if (!open.includes(found)) return found;
+  }
+}

@@ -78,6 +78,7 @@ test("axes have round values", () => {
   expect(rounds(0, 10, 5)).toEqual([0, 2, 4, 6, 8, 10]);
   expect(rounds(0, 0, 5)).toEqual([]);
   expect(ticks([0, 0.5, 1.5], "s")).toEqual(["0 s", "0.5 s", "1.5 s"]);
+  expect(ticks([0, 500, 1500], "packets")).toEqual(["0 packets", "500 packets", "1,500 packets"]);
   expect(ticks([0, 1000, 2500], "B")).toEqual(["0 kB", "1 kB", "2.5 kB"]);
   // Neighbours have different names however close they are.
   expect(ticks([12.3456785, 12.345679, 12.3456795], "s")).toEqual([
@@ -92,6 +93,9 @@ test("values have a unit", () => {
   expect(value(1_500_000, "bit/s")).toBe("1.50 Mbit/s");
   expect(value(999, "B")).toBe("999 B");
   expect(value(null, "B")).toBe("-");
+  expect(value(12_345, "packets")).toBe("12,345 packets");
+  expect(value(1234.5, "packets")).toBe("1,235 packets");
+  expect(value(0.5, "packets")).toBe("0.5 packets");
   expect(time(0.0421)).toBe("42.1 ms");
 });
 

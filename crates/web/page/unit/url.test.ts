@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { format, parse } from "../src/url";
+import { format, parse, unused } from "../src/url";
 
 test("a view comes back as it was", () => {
   const view = {
@@ -24,4 +24,10 @@ test("a view comes back as it was", () => {
 
 test("what makes no sense is left out", () => {
   expect(parse("#flow=-1&segment=x&from=&to=NaN&window=0&side=left&all=yes&more=1")).toEqual({});
+});
+
+test("captures of one file name have different names", () => {
+  const open: string[] = [];
+  for (const file of ["a.pcap", "b.pcap", "a.pcap", "a.pcap (2)", "a.pcap"]) open.push(unused(file, open));
+  expect(open).toEqual(["a.pcap", "b.pcap", "a.pcap (2)", "a.pcap (2) (2)", "a.pcap (3)"]);
 });

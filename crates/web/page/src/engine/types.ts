@@ -24,6 +24,7 @@ export interface View {
 
 export type Request =
   | { ask: "read"; capture: number; name: string }
+  | { ask: "forget"; capture: number }
   | { ask: "columns" }
   | ({ ask: "arrange" } & Arrangement)
   | { ask: "lines"; from: number; count: number }

@@ -36,14 +36,19 @@ export function Change({ subscriber }: { subscriber: Subscriber }) {
     if (wrong === null) for (const field of [plan, down, up]) field.value = "";
   };
   const rate = (limited: Subscriber["down"]) => value(limited?.rate ?? null, "bit/s");
+  const what = asked.value;
   const lines =
-    asked.value === "reset"
-      ? ["The plan and the rates of the gate's file apply again."]
+    what === "reset"
+      ? [
+          "The plan, the rates and all other keys of the gate's file apply again.",
+          subscriber.suspended && "It is suspended now. Afterwards it is suspended only if the file says so.",
+          "Addresses that it got or lost stay as they are.",
+        ]
       : [
-          asked.value?.plan && `Plan: ${subscriber.plan ?? "none"} becomes ${asked.value.plan}`,
-          asked.value?.down && `Rate down: ${rate(subscriber.down)} becomes ${asked.value.down}`,
-          asked.value?.up && `Rate up: ${rate(subscriber.up)} becomes ${asked.value.up}`,
-        ].filter((line) => line);
+          what?.plan && `Plan: ${subscriber.plan ?? "none"} becomes ${what.plan}`,
+          what?.down && `Rate down: ${rate(subscriber.down)} becomes ${what.down}`,
+          what?.up && `Rate up: ${rate(subscriber.up)} becomes ${what.up}`,
+        ];
   const field = (title: string, of: typeof down, hint = "such as 50mbit", list?: string) => (
     <label>
       {title}
@@ -79,12 +84,10 @@ export function Change({ subscriber }: { subscriber: Subscriber }) {
       </form>
       <dialog ref={dialog} aria-labelledby="asked">
         <h3 id="asked">Change {name} now?</h3>
-        <ul>
-          {lines.map((line) => (
-            <li key={line}>{line}</li>
-          ))}
-        </ul>
-        <p class="quiet">The gate changes its limits at once. The change stays until it is reset.</p>
+        <ul>{lines.map((line) => line && <li key={line}>{line}</li>)}</ul>
+        <p class="quiet">
+          The gate changes its limits at once.{what !== "reset" && " The change stays until it is reset."}
+        </p>
         <div class="answers">
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
