@@ -243,7 +243,7 @@ impl Study {
     fn packets(&self, aggregates: u32, fill: u32) -> (u64, u64, f64) {
         let gap = f64::from(BYTES) * 8e9 / (RATE as f64 * LOAD * f64::from(aggregates));
         let first = u64::from(fill) * u64::from(FLOWS) * u64::from(aggregates);
-        (first, (2.0 * PERIOD / gap) as u64, gap)
+        (first, (6.0 * PERIOD / gap) as u64, gap)
     }
 
     /// Puts all aggregates on a new plan, with limiters that begin empty.

@@ -69,6 +69,7 @@ static __always_inline void switch_plan(struct limiter *s, const struct plan *pl
 		}
 	}
 	s->due = plan->control ? 0 : ENDLESS;
+	look_of(s)[1] = 0;
 	s->rate = plan->rate;
 	s->size = plan->size;
 	s->control = plan->control;
@@ -169,7 +170,7 @@ PART int offer(struct packet *p)
 	}
 	u32 ahead = p->known & CLASSED ? p->ahead : 0;
 	p->plan = number;
-	p->cursor = p->looked = 0;
+	p->cursor = 0;
 	p->crowded = plan->control == BUCKET && plan->all <= FEW;
 	p->excess = plan->mark < COUNTED ? MARKED + plan->mark : plan->mark == COUNTED ? PASS : EXCESS;
 	struct class class = { plan->first, plan->queues, plan->hosts };
@@ -282,7 +283,8 @@ static __always_inline int settled(struct packet *p, enum verdict step)
 				verdict = OFFER;
 			}
 		} else if (step == PERIODS) {
-			verdict = phantom_periods(s, plan, &p->share, shape, p, now);
+			// Several packets may find a look due. One of them ends it.
+			verdict = now < s->due ? OFFER : phantom_periods(s, plan, &p->share, shape, p, now);
 		} else
 			verdict = phantom_settled(s, plan, &p->share, shape, now, queue, p->bytes, p->ecn, &p->cursor);
 	}

@@ -315,13 +315,19 @@ ASIDE void look_later(struct limiter *s, const struct plan *plan, const u32 *gra
 	s->due = next < now ? ENDLESS : next;
 }
 
-// Ends all periods that are over, also of queues without further packets, a few at a time.
+// The look at all queues that is under way: when it was due, and the number of queues that it has looked at.
+static __always_inline u64 *look_of(struct limiter *s) { return s->shares[SHARES - 1].unused; }
+
+// Ends all periods that are over, also of queues without further packets, a few at a time. A packet goes on where another one
+// has come to in this look.
 static __always_inline int phantom_periods(struct limiter *s, const struct plan *plan, const u32 *granted,
 					   const struct shape *t, struct packet *p, u64 now)
 {
-	u32 number = p->looked;
+	u64 *look = look_of(s);
+	u32 number = look[0] == s->due ? look[1] : 0;
 	if (!number && !settle(s, t, ~0U, &p->cursor))
 		return PERIODS;
+	p->cursor = 0;
 	u32 active = active_queues(s, t);
 	for (u32 i = 0; i < 6; i++) {
 		u32 rest = active >> (number & 31);
@@ -340,7 +346,8 @@ static __always_inline int phantom_periods(struct limiter *s, const struct plan 
 		}
 		number++;
 	}
-	p->looked = number;
+	look[0] = s->due;
+	look[1] = number;
 	if (number < QUEUES)
 		return PERIODS;
 	s->filled &= active;

@@ -40,22 +40,26 @@ ASIDE u32 host_hash(const struct packet *p, const u64 *key)
 	return finish(key[0] + key[1] * address[0] + key[2] * address[1] + key[3] * address[2] + key[4] * address[3]);
 }
 
-static __always_inline u32 flow_hash(const struct packet *p, const u64 *key)
+// What all flows of IPv4 have in common: both addresses begin with the same words.
+static __always_inline u64 hash_of_four(const u64 *key)
 {
-	u64 sum = key[0] + key[4] * p->source[3] + key[8] * p->destination[3] + key[9] * p->ports + key[10] * p->protocol;
-	if (p->family == 4)	// both addresses begin with the same words
-		sum += (key[3] + key[7]) * MAPPED;
-	else
-		sum += key[1] * p->source[0] + key[2] * p->source[1] + key[3] * p->source[2] + key[5] * p->destination[0]
+	return key[0] + (key[3] + key[7]) * MAPPED;
+}
+
+static __always_inline u32 flow_hash(const struct packet *p, const u64 *key, u64 four)
+{
+	u64 sum = four;
+	if (p->family != 4)
+		sum = key[0] + key[1] * p->source[0] + key[2] * p->source[1] + key[3] * p->source[2] + key[5] * p->destination[0]
 			+ key[6] * p->destination[1] + key[7] * p->destination[2];
-	return finish(sum);
+	return finish(sum + key[4] * p->source[3] + key[8] * p->destination[3] + key[9] * p->ports + key[10] * p->protocol);
 }
 
 // The same, computed once for each packet.
 static __always_inline u32 flow_of(struct packet *p, const u64 *key)
 {
 	if (!(p->known & HASHED)) {
-		p->flow = flow_hash(p, key);
+		p->flow = flow_hash(p, key, hash_of_four(key));
 		p->known |= HASHED;
 	}
 	return p->flow;

@@ -79,7 +79,7 @@ struct share {
 	u64 credit;	// bytes that it got and did not hand on
 	u32 weight;	// sum of the weights of active children
 	u32 active;	// a bit for each active child; by priority: for each child that has bytes
-	u64 unused[2];	// see struct limiter
+	u64 unused[2];	// see struct limiter, and look_of for those of the last one
 };
 
 struct queue {
@@ -357,10 +357,7 @@ struct packet {
 	u16 headers;	// bytes before the payload
 	u16 excess;	// the verdict if it exceeds the limit
 	u32 cursor;	// the sharing node that is settled next
-	union {
-		u32 looked;	// number of queues whose periods were checked
-		u32 ahead;	// before the first step: the queue that the flow has, plus one, if that was looked up ahead
-	};
+	u32 ahead;	// before the first step: the queue that the flow has, plus one, if that was looked up ahead
 	u32 flow;	// the hash
 	union {
 		u32 host;	// the hash of the subscriber's address, where hosts share the class

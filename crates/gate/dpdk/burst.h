@@ -12,8 +12,8 @@
 // A packet's seat, limiter and queue are each asked for this many packets before they are needed.
 enum { AHEAD = 6, HANDED = 2 };
 
-// Fetches what most decisions read of a limiter: its first two cache lines, and of phantom queues also who has them, what
-// is set against a surplus, and what the crowd dropped. Returns a limiter with phantom queues, or 0.
+// Fetches what most decisions read of a limiter: its first two cache lines, and of phantom queues also who has them, and
+// what the crowd dropped. Returns a limiter with phantom queues, or 0.
 static __always_inline struct limiter *prefetch_limiter(const struct packet *p)
 {
 	struct limiter *s = limiter_of(p);
@@ -25,18 +25,17 @@ static __always_inline struct limiter *prefetch_limiter(const struct packet *p)
 	if (scheme != PHANTOM)
 		return scheme == BESIDE ? s : 0;
 	rte_prefetch0(s->owners);
-	rte_prefetch0(&s->base);
 	rte_prefetch0(s->crowd.dropped);
 	return s;
 }
 
 // Fetches the queue that the flow has, once it is known who has them. Where rules choose the class, it is the first one.
-static __always_inline void prefetch_queue(const struct limiter *s, struct packet *p, const struct settings *set)
+static __always_inline void prefetch_queue(const struct limiter *s, struct packet *p, const u64 *key, u64 four)
 {
 	const struct plan *plan = memory.plans + (p->seat.plan & (PLANS - 1));
 	u32 first = plan->first, queues = plan->queues, queue = first;
 	if (queues > 1 && !plan->rules) {
-		p->flow = flow_hash(p, set->hash);
+		p->flow = flow_hash(p, key, four);
 		p->known |= HASHED | CLASSED;
 		set_class(p, p->flow, first, queues);
 		queue = p->queue;
@@ -46,7 +45,7 @@ static __always_inline void prefetch_queue(const struct limiter *s, struct packe
 			p->ahead = found + 1;
 		}
 	}
-	rte_prefetch0(s->queues + (queue < QUEUES ? queue : 0));
+	rte_prefetch0(s->queues + (queue & 31));	// it need not exist, since nothing is read
 }
 
 // Fetches the cache line where the seat of most packets is: under the longest prefixes.
@@ -128,6 +127,7 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 	u32 held = 0;
 	const struct limiter *phantom[BURST];
 	const struct settings *set = memory.settings + (memory.current & 1);
+	u64 four = hash_of_four(set->hash);
 	for (u32 i = 0; i < count; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
 	for (u32 at = 0; at < count + 3 * AHEAD; at++) {
@@ -147,7 +147,7 @@ static inline void decide(struct rte_mbuf **packets, u32 count, u8 direction, u3
 		}
 		i -= AHEAD;
 		if (i < count && phantom[i])
-			prefetch_queue(phantom[i], all + i, set);
+			prefetch_queue(phantom[i], all + i, set->hash, four);
 		i -= AHEAD;
 		if (i >= count)
 			continue;

@@ -51,7 +51,7 @@ int tidegate_dpdk_active(u32 *from, u32 below, u64 since, u32 *numbers, struct l
 }
 
 // The present time of the cores, ns.
-u64 tidegate_dpdk_now(void) { return ns_of_cycles(); }
+u64 tidegate_dpdk_now(void) { return ns_now(); }
 
 // Watches at most this many flows; 0: none. A table of another size begins empty. Returns 0, an error, or the number of a
 // core that does not answer, plus one.

@@ -8,11 +8,10 @@
 #include <rte_random.h>
 #include "measure.h"
 #include "wire.h"
+#include "ports.h"
 
 enum {
-	CACHE = 256,	// packet buffers that are kept by a core
 	CHUNK = 64,	// values that are written while the cores wait
-	SPARE = 8192,	// packet buffers for each core that limiters leave to its queues of the ports, and to its ring
 };
 enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, PLANS_MAP, SHAPES, RULE_SETS, NODES_MAP };
 
@@ -112,10 +111,8 @@ int tidegate_dpdk_create(beside_offer offer, beside_forget forget, beside_end en
 	beside.offer = offer;
 	beside.forget = forget;
 	beside.end = end;
-	wire.hertz = rte_get_tsc_hz();
-	wire.cycles_at_start = rte_rdtsc();
-	wire.ns_at_start = ns_now();
 	memset(cores, 0, sizeof(cores));
+	memset(heard, 0, sizeof(heard));
 	self = cores;
 	int error = create_tables();
 	if (!error)
@@ -127,68 +124,17 @@ int tidegate_dpdk_create(beside_offer offer, beside_forget forget, beside_end en
 	return error;
 }
 
-static int open_port(u16 port, u32 queues, u64 spread)
-{
-	struct rte_eth_dev_info info;
-	int error = rte_eth_dev_info_get(port, &info);
-	if (error)
-		return error;
-	struct rte_eth_conf conf = { 0 };
-	// Both directions of a subscriber go to the same core, where the port can do that.
-	conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | spread) & info.flow_type_rss_offloads;
-	if (queues > 1 && conf.rx_adv_conf.rss_conf.rss_hf)
-		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-	if (queues > info.max_rx_queues || queues > info.max_tx_queues)
-		return -ERANGE;
-	u16 receive = RING, send = RING;
-	int socket = rte_eth_dev_socket_id(port);
-	if ((error = rte_eth_dev_configure(port, queues, queues, &conf))
-	    || (error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &receive, &send)))
-		return error;
-	for (u32 queue = 0; queue < queues; queue++) {
-		if ((error = rte_eth_rx_queue_setup(port, queue, receive, socket, 0, wire.pool))
-		    || (error = rte_eth_tx_queue_setup(port, queue, send, socket, 0)))
-			return error;
-	}
-	if ((error = rte_eth_dev_start(port)))
-		return error;
-	// Devices that see all packets anyway do not know this.
-	error = rte_eth_promiscuous_enable(port);
-	return error == -ENOTSUP ? 0 : error;
-}
+u32 tidegate_dpdk_workers(void) { return rte_lcore_count() - 1; }
 
-// Opens both ports, with room for this many packets of at most so many bytes. Returns 0 or an error; -10000 - n if port n
-// is not there.
-static int open_ports(const char *const names[2], u32 queues, u32 packets, u32 bytes)
-{
-	for (u32 i = 0; i < 2; i++) {
-		if (rte_eth_dev_get_port_by_name(names[i], &wire.number[i]))
-			return -10000 - (int)i;
-	}
-	if (!wire.pool)
-		wire.pool = rte_pktmbuf_pool_create("tidegate", packets, CACHE, 0, bytes + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
-	if (!wire.pool)
-		return -rte_errno;
-	wire.is_open = 1;
-	packets = wire.pool->size;
-	beside.most = packets / queues > SPARE ? packets / queues - SPARE : packets / queues / 2;
-	for (u32 i = 0; i < 2; i++) {
-		u64 spread = i ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
-		int error = open_port(wire.number[i], queues, spread);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
-// Opens the ports, with this many packet buffers, and more for each further core, and starts a core for each pair of queues. `sleeps`: they sleep when
+// Opens the ports, with this many packet buffers, and more for each further core, and starts a core for each pair of queues.
+// Buffers hold this many bytes. Subscribers are behind the port with the other number than `network`. `sleeps`: cores sleep when
 // nothing comes. Returns as open_ports, or -ECHILD if there is no core.
-int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 sleeps)
+int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 bytes, u32 network, u32 sleeps)
 {
-	u32 workers = rte_lcore_count() - 1;
+	u32 workers = tidegate_dpdk_workers();
 	if (!workers || workers > CORES)
 		return -ECHILD;
-	int error = open_ports(names, workers, packets + (workers - 1) * SPARE, RTE_MBUF_DEFAULT_DATAROOM);
+	int error = open_ports(names, workers, packets + (workers - 1) * SPARE, bytes, network);
 	for (u32 i = 1; !error && i < workers; i++)
 		error = make_core(i);
 	if (error)
@@ -211,7 +157,7 @@ int tidegate_dpdk_start(const char *const names[2], u32 packets, u32 sleeps)
 // Opens the ports for measurements on this core, where this many packets may wait.
 int tidegate_dpdk_open(const char *const names[2], u32 packets)
 {
-	return open_ports(names, 1, packets + SPARE, 128);
+	return open_ports(names, 1, packets + SPARE, 128, 0);
 }
 
 u64 tidegate_dpdk_hertz(void) { return rte_get_tsc_hz(); }
@@ -234,18 +180,20 @@ int tidegate_dpdk_limit(u32 first, u32 second)
 	return 0;
 }
 
-// Sends what has come in, ends the cores, closes the ports, and frees all memory.
-void tidegate_dpdk_close(void)
+// Sends what has come in, ends the cores, closes the ports, and frees all memory. Returns 0, or the number of a core that does not
+// end, plus one: it may still use the ports and the memory, so they stay.
+int tidegate_dpdk_close(void)
 {
-	for (u32 i = 0; i < wire.workers; i++)
-		__atomic_store_n(&cores[i].ends, 1, __ATOMIC_RELEASE);
+	u32 stuck = end_cores();
+	if (stuck)
+		return stuck;
 	rte_eal_mp_wait_lcore();
-	for (u32 i = 0; wire.is_open && i < 2; i++)
-		rte_eth_dev_stop(wire.number[i]);
+	close_ports();
 	end_beside();
-	wire.workers = wire.is_open = 0;
+	wire.workers = 0;
 	wire.limits[0] = wire.limits[1] = 0;
 	free_memory();
+	return 0;
 }
 
 static struct table *table_of(enum map map)
@@ -474,30 +422,11 @@ void tidegate_dpdk_tally(u32 reason, u64 *packets, u64 *bytes)
 	}
 }
 
-// Packets that were lost beside the limiters: ports had no room to send them, or none to take them in, or another core had none.
-void tidegate_dpdk_lost(u64 *unsent, u64 *missed, u64 *unhanded)
-{
-	*unsent = *missed = *unhanded = 0;
-	for (u32 i = 0; i < CORES; i++) {
-		const volatile struct core *core = cores + i;
-		*unsent += core->unsent;
-		*unhanded += core->unhanded;
-	}
-	for (u32 i = 0; wire.is_open && i < 2; i++) {
-		struct rte_eth_stats stats;
-		if (!rte_eth_stats_get(wire.number[i], &stats))
-			*missed += stats.imissed + stats.rx_nombuf;
-	}
-}
+// Waits until no core decides by what it read before. Returns 0, or the number of one that does not answer, plus one.
+int tidegate_dpdk_answers(void) { return await_bursts(); }
 
-// Whether all cores answer: 0, or the number of one that does not, plus one.
-int tidegate_dpdk_answers(void)
-{
-	int core = pause_cores();
-	if (!core)
-		resume_cores();
-	return core;
-}
+// Bursts that a core has done. For tests.
+u64 tidegate_dpdk_bursts(u32 core) { return core < CORES ? bursts_of(core) : 0; }
 
 // Decides about a burst of frames as the cores do, at a given time. No plan may hold packets. For tests, while no core runs.
 // Frames are marked in place.

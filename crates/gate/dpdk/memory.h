@@ -19,8 +19,9 @@ struct core {
 	struct tally tallies[REASONS];
 	u64 unsent;	// packets that a port had no room for
 	u64 unhanded;	// and that another core had none for
-	u64 bursts;
-	u32 is_running, is_paused, ends;
+	u64 bursts;	// that it has done
+	u32 is_running, ends;
+	u32 paused;	// the number of the pause that it waits in, or of an earlier one
 	struct rte_ring *handed;	// packets that other cores took in, whose limiters this core has
 	void *limiters;	// those of beside.h
 	u64 waits;	// packets that they hold
@@ -45,7 +46,7 @@ static struct {
 	u8 *owners[PAGES];	// of each limiter: the core that has it, plus one
 	u64 test_time;
 	u32 locks;	// whether several cores may meet at a limiter
-	u32 wants_pause;
+	u32 pause;	// the number of the pause that all cores are asked for; 0: none
 } memory;
 
 static struct core cores[CORES];

@@ -14,6 +14,7 @@ enum {
 	RETRIES = 16,	// attempts to send what a port has no room for
 	DRAINED = 3,	// polls without a packet that show that a port is drained
 	LINGERS = 1000000000,	// ns that limiters have at the end to let go what they hold
+	SILENCE = 1000000000,	// ns after which a core is silent that has done no burst
 };
 
 static struct {
@@ -21,9 +22,15 @@ static struct {
 	u32 limits[2];	// directions that are limited of the packets that come in at each
 	u32 workers, is_open, sleeps;
 	struct rte_mempool *pool;
-	u64 hertz, cycles_at_start, ns_at_start;
 } wire;
 
+// What the control thread knows of cores that did not answer: how many bursts they had done then.
+static struct {
+	u64 bursts;
+	bool is_silent;
+} heard[CORES];
+
+// The clock that the kernel's programs have. The time stamp counter is not used: its frequency is only known roughly.
 static u64 ns_now(void)
 {
 	struct timespec time;
@@ -31,24 +38,57 @@ static u64 ns_now(void)
 	return (u64)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// Cycles become nanoseconds by a product of 128 bits.
-static __always_inline u64 ns_of_cycles(void)
+static bool is_running(u32 number) { return __atomic_load_n(&cores[number].is_running, __ATOMIC_ACQUIRE); }
+static u64 bursts_of(u32 number) { return __atomic_load_n(&cores[number].bursts, __ATOMIC_ACQUIRE); }
+
+// Whether a core did not answer, and has done no burst since.
+static bool is_silent(u32 number) { return heard[number].is_silent && heard[number].bursts == bursts_of(number); }
+
+static u32 note_silent(u32 number)
 {
-	u64 cycles = rte_rdtsc() - wire.cycles_at_start;
-	return wire.ns_at_start + (u64)((unsigned __int128)cycles * 1000000000 / wire.hertz);
+	heard[number].bursts = bursts_of(number);
+	heard[number].is_silent = true;
+	return number + 1;
 }
 
-// Makes all cores wait between two bursts. Returns 0, or the number of a core plus one that does not within a second.
+// Waits until each core has ended the burst that it is at, while packets pass. Returns 0, or the number of a core plus one that
+// does not within a second. A core that was silent gets no further second until it has done a burst.
+static u32 await_bursts(void)
+{
+	u64 before[CORES], until = ns_now() + SILENCE;
+	for (u32 i = 0; i < wire.workers; i++) {
+		if (is_running(i) && is_silent(i))
+			return i + 1;
+		heard[i].is_silent = false;
+		before[i] = bursts_of(i);
+	}
+	for (u32 i = 0; i < wire.workers; i++) {
+		while (is_running(i) && bursts_of(i) == before[i]) {
+			if (ns_now() > until)
+				return note_silent(i);
+			rte_pause();
+		}
+	}
+	return 0;
+}
+
+// Makes all cores wait between two bursts. Returns 0, or the number of a core plus one that does not within a second. No core is
+// asked to wait for one that is stuck already. A pause has a number, so that a core that still leaves the one before is not taken
+// for one that waits.
 static u32 pause_cores(void)
 {
-	__atomic_store_n(&memory.wants_pause, 1, __ATOMIC_SEQ_CST);
-	u64 until = ns_now() + 1000000000;
+	static u32 number;
+	u32 silent = await_bursts();
+	if (silent)
+		return silent;
+	number += number + 1 ? 1 : 2;
+	__atomic_store_n(&memory.pause, number, __ATOMIC_SEQ_CST);
+	u64 until = ns_now() + SILENCE;
 	for (u32 i = 0; i < wire.workers; i++) {
-		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
-		       && !__atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE)) {
+		while (is_running(i) && __atomic_load_n(&cores[i].paused, __ATOMIC_ACQUIRE) != number) {
 			if (ns_now() > until) {
-				__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
-				return i + 1;
+				__atomic_store_n(&memory.pause, 0, __ATOMIC_RELEASE);
+				return note_silent(i);
 			}
 			rte_pause();
 		}
@@ -56,24 +96,32 @@ static u32 pause_cores(void)
 	return 0;
 }
 
-static void resume_cores(void)
-{
-	__atomic_store_n(&memory.wants_pause, 0, __ATOMIC_RELEASE);
-	// A core that still counts as waiting would be taken for one at the next pause.
-	for (u32 i = 0; i < wire.workers; i++)
-		while (__atomic_load_n(&cores[i].is_running, __ATOMIC_ACQUIRE)
-		       && __atomic_load_n(&cores[i].is_paused, __ATOMIC_ACQUIRE))
-			rte_pause();
-}
+static void resume_cores(void) { __atomic_store_n(&memory.pause, 0, __ATOMIC_RELEASE); }
 
 static void wait_if_asked(struct core *core)
 {
-	if (__builtin_expect(!__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE), 1))
+	u32 number = __atomic_load_n(&memory.pause, __ATOMIC_ACQUIRE);
+	if (__builtin_expect(!number, 1))
 		return;
-	__atomic_store_n(&core->is_paused, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&memory.wants_pause, __ATOMIC_ACQUIRE))
+	__atomic_store_n(&core->paused, number, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&memory.pause, __ATOMIC_ACQUIRE) == number)
 		rte_pause();
-	__atomic_store_n(&core->is_paused, 0, __ATOMIC_RELEASE);
+}
+
+// Has the cores send what has come in, and end. Returns 0, or the number of a core plus one that does not end.
+static u32 end_cores(void)
+{
+	u32 stuck = 0;
+	u64 until = ns_now() + LINGERS + SILENCE;
+	for (u32 i = 0; i < wire.workers; i++)
+		__atomic_store_n(&cores[i].ends, 1, __ATOMIC_RELEASE);
+	for (u32 i = 0; i < wire.workers; i++) {
+		while (is_running(i) && !is_silent(i) && ns_now() < until)
+			rte_delay_us_sleep(100);
+		if (is_running(i))
+			stuck = note_silent(i);
+	}
+	return stuck;
 }
 
 static __always_inline void transmit(struct core *core, u32 to, struct rte_mbuf **packets, u32 count)
@@ -101,7 +149,7 @@ static __always_inline u32 pass(struct core *core, u32 from)
 	struct rte_mbuf *packets[BURST];
 	u32 count = rte_eth_rx_burst(wire.number[from], core - cores, packets, BURST);
 	if (count) {
-		core->now = ns_of_cycles();
+		core->now = ns_now();
 		forward(core, from, 0, packets, count);
 	}
 	return count;
@@ -114,7 +162,7 @@ static u32 take_over(struct core *core)
 	u32 counts[4] = { 0 }, count = rte_ring_dequeue_burst(core->handed, (void **)packets, BURST, 0);
 	if (!count)
 		return 0;
-	core->now = ns_of_cycles();
+	core->now = ns_now();
 	for (u32 i = 0; i < count; i++) {
 		u32 way = packets[i]->port & 3;
 		ways[way][counts[way]++] = packets[i];
@@ -155,7 +203,7 @@ static u32 send_left(struct core *core)
 static __always_inline u32 release(struct core *core)
 {
 	if (core->waits) {
-		core->now = ns_of_cycles();
+		core->now = ns_now();
 		let_go();
 	}
 	return core->left_count ? send_left(core) : 0;
@@ -174,7 +222,7 @@ static int work(void *argument)
 		if (memory.locks)
 			count += take_over(core);
 		count += release(core);
-		core->bursts++;
+		__atomic_store_n(&core->bursts, core->bursts + 1, __ATOMIC_RELEASE);
 		idle = count ? 0 : idle + 1;
 		if (__builtin_expect(__atomic_load_n(&core->ends, __ATOMIC_RELAXED), 0)) {
 			u64 now = ns_now();

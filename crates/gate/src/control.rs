@@ -10,7 +10,7 @@ use crate::binding::BindingChange;
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::flow::Flow;
-use crate::gate::{Missing, Setting};
+use crate::gate::{Link, Missing, Setting};
 use crate::line::Line;
 use crate::live::MatchChange;
 use crate::pair::{Imported, SharedChange};
@@ -186,6 +186,11 @@ pub trait Control: Send {
 
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.
     fn heal(&mut self) -> Vec<Missing>;
+
+    /// Whether the devices have a link; none where the kernel has the interfaces.
+    fn links(&mut self) -> Vec<Link> {
+        Vec::new()
+    }
 }
 
 /// A gate as one of a pair.

@@ -21,7 +21,8 @@ use crate::maps::watched;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError, Remembered};
 use crate::table::{
-    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
+    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
+    Settings,
 };
 
 mod beside;
@@ -42,6 +43,8 @@ use maps::DpdkMaps;
 /// number of buffers one below a power of two.
 const BUFFERS: u32 = (1 << 15) - 1;
 const BUFFERS_TO_WAIT: u32 = (1 << 17) - 1;
+/// What a buffer holds at least, in bytes: a packet of 2,000 bytes with tags.
+const BUFFER: u32 = 2048;
 
 /// What is in this process.
 struct Process {
@@ -49,12 +52,29 @@ struct Process {
     started: bool,
     /// The name of the data path, if there is one.
     pins: Option<PathBuf>,
+    /// The core that did not end when the data path was closed. It may still use the ports and the memory.
+    stuck: Option<u32>,
 }
 
 static PROCESS: Mutex<Process> = Mutex::new(Process {
     started: false,
     pins: None,
+    stuck: None,
 });
+
+impl Process {
+    /// Closes the data path, unless a core does not end.
+    fn close(&mut self) {
+        self.stuck = match sys::close() {
+            Err(DpdkError::Silent { worker }) => Some(worker),
+            _ => {
+                beside::forget();
+                self.pins = None;
+                None
+            }
+        };
+    }
+}
 
 fn process() -> MutexGuard<'static, Process> {
     PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,6 +93,13 @@ pub struct Dpdk {
     runs: bool,
 }
 
+/// The index of the port that subscribers are not behind, by the directions of the packets that come in at each. Packets of a
+/// subscriber come in at one port with its address as the source, and at the other one with its address as the destination.
+fn network([first, second]: [u32; 2]) -> u32 {
+    let comes = |directions: u32, direction: Direction| directions >> direction as u32 & 1 == 1;
+    u32::from(!comes(first, Direction::Down) && !comes(second, Direction::Up))
+}
+
 impl From<DpdkError> for PathError {
     fn from(error: DpdkError) -> Self {
         Self(Box::new(error))
@@ -81,10 +108,7 @@ impl From<DpdkError> for PathError {
 
 impl Drop for Dpdk {
     fn drop(&mut self) {
-        let mut process = process();
-        sys::close();
-        beside::forget();
-        process.pins = None;
+        process().close();
     }
 }
 
@@ -181,16 +205,8 @@ impl Dpdk {
         Ok(())
     }
 
-    /// Has the cores limit what is attached.
-    fn limit(&mut self) -> Result<(), DpdkError> {
-        if !self.runs {
-            let packets = match beside::holds_packets() {
-                true => BUFFERS_TO_WAIT,
-                false => BUFFERS,
-            };
-            sys::start(self.devices.ports(), packets, self.devices.are_virtual())?;
-            self.runs = true;
-        }
+    /// The directions, as bits, of the packets that come in at each port.
+    fn directions(&self) -> Result<[u32; 2], DpdkError> {
         let mut directions = [0; 2];
         for attachment in &self.attached {
             let index = self.devices.index(&attachment.interface)?;
@@ -200,6 +216,26 @@ impl Dpdk {
                 false => index,
             };
             directions[port] |= 1 << attachment.direction as u32;
+        }
+        Ok(directions)
+    }
+
+    /// Has the cores limit what is attached.
+    fn limit(&mut self) -> Result<(), DpdkError> {
+        let directions = self.directions()?;
+        if !self.runs {
+            let packets = match beside::holds_packets() {
+                true => BUFFERS_TO_WAIT,
+                false => BUFFERS,
+            };
+            let start = sys::Start {
+                packets,
+                bytes: self.devices.frame(BUFFER),
+                network: network(directions),
+                sleeps: self.devices.are_software(),
+            };
+            sys::start(self.devices.ports(), start)?;
+            self.runs = true;
         }
         sys::limit(directions)
     }
@@ -249,7 +285,14 @@ impl DataPath for Dpdk {
     }
 
     fn clear(_: &Path) -> Result<(), PathError> {
-        Ok(())
+        let mut process = process();
+        if process.stuck.is_some() {
+            process.close();
+        }
+        match process.stuck {
+            None => Ok(()),
+            Some(worker) => Err(DpdkError::Endless { worker }.into()),
+        }
     }
 
     fn check(attachment: &Attachment) -> Result<(), PathError> {
@@ -392,9 +435,7 @@ impl DataPath for Dpdk {
     fn unknown(&self) -> Result<Others, PathError> {
         let strangers = layout::strangers(|reason| Ok::<_, PathError>(sys::tally(reason)))?;
         let named = strangers.into_iter().map(|one| (one.reason, one.packets));
-        let lost = ["port_full", "port_missed", "core_full"]
-            .into_iter()
-            .zip(sys::lost());
+        let lost = sys::LOSSES.into_iter().zip(sys::lost());
         Ok(named.chain(lost).collect())
     }
 
@@ -428,8 +469,13 @@ impl DataPath for Dpdk {
         None
     }
 
+    fn link(&self, attachment: &Attachment) -> Option<bool> {
+        let index = self.devices.index(&attachment.interface).ok()?;
+        sys::links()[index]
+    }
+
     fn remove(self) -> Result<(), PathError> {
         drop(self);
-        Ok(())
+        Self::clear(Path::new(""))
     }
 }

@@ -95,6 +95,15 @@ pub struct Missing {
     pub why: String,
 }
 
+/// Whether the device of an interface has a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The interface's name.
+    pub interface: String,
+    /// Whether it has one.
+    pub up: bool,
+}
+
 impl<D: DataPath> Gate<D> {
     /// Applies a configuration. Unchanged parts of the gate are not touched.
     ///
@@ -211,6 +220,18 @@ impl<D: DataPath> Gate<D> {
             }
         }
         missing
+    }
+
+    /// Whether the devices have a link, each once; none where the kernel has the interfaces.
+    pub fn links(&self) -> Vec<Link> {
+        let all = self.state.attachments.iter().filter_map(|attachment| {
+            let (interface, up) = (attachment.interface.clone(), self.path.link(attachment)?);
+            Some(Link { interface, up })
+        });
+        let mut all: Vec<Link> = all.collect();
+        all.sort_unstable_by(|one, other| one.interface.cmp(&other.interface));
+        all.dedup_by(|one, other| one.interface == other.interface);
+        all
     }
 
     fn member(&self, name: &str) -> Result<&Member, GateError> {

@@ -44,7 +44,7 @@ pub mod usage;
 pub use config::{Config, ConfigErrors};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Device, Devices, Dpdk, DpdkError, measure};
-pub use gate::{Folders, Gate, GateError, Missing, Report, Setting, View};
+pub use gate::{Folders, Gate, GateError, Link, Missing, Report, Setting, View};
 pub use kernel::{Footprint, Kernel, KernelError};
 pub use matches::MatchError;
 pub use memory::Memory;

@@ -254,6 +254,10 @@ pub trait DataPath: Sized {
     fn attachments(&self) -> Vec<Attachment>;
     /// The present name of the interface of an attachment, if the interface was renamed since.
     fn renamed(&self, attachment: &Attachment) -> Option<String>;
+    /// Whether the device that is this attachment's interface has a link; `None` if the kernel has the interface, which tells it.
+    fn link(&self, _attachment: &Attachment) -> Option<bool> {
+        None
+    }
     /// Detaches from all interfaces and removes everything.
     ///
     /// # Errors

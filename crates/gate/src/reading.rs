@@ -26,6 +26,8 @@ pub struct InterfaceStatus {
     pub attached: bool,
     /// The interface's present name, if it was renamed since the gate was attached.
     pub renamed: Option<String>,
+    /// Whether its device has a link; `None` if the kernel has the interface, which tells it.
+    pub link: Option<bool>,
 }
 
 /// A node of the network.
@@ -76,6 +78,7 @@ impl Overview {
                     attachment: attachment.clone(),
                     attached: attached.contains(attachment),
                     renamed: path.renamed(attachment),
+                    link: path.link(attachment),
                 })
                 .collect(),
             nodes: (state.nodes.iter())

@@ -64,7 +64,7 @@ pub(crate) fn overlay(
     let mistakes = sink.into_messages();
     match mistakes.is_empty() {
         true => Ok(whole),
-        false => Err(mistakes.join("\n")),
+        false => Err(mistakes.join("; ")),
     }
 }
 

@@ -125,10 +125,8 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
     for key in ["policy", "rule", "default-class", "queue"] {
         needs(key, &queues);
     }
-    needs(
-        "burst",
-        &[Scheme::Policer, Scheme::FairPolicer, Scheme::Shaper],
-    );
+    let buckets = [Scheme::Policer, Scheme::FairPolicer, Scheme::Shaper];
+    needs("burst", &buckets);
     needs("boost", &[Scheme::BcPqp, Scheme::Pqp, Scheme::Policer]);
     for key in ["period", "upper", "lower"] {
         needs(key, &[Scheme::BcPqpPaper]);
@@ -158,11 +156,14 @@ fn read_template<'a>(f: &Fields<'a>, mut template: Template) -> Template {
             _ => f.sink.note(node.mark("excess")).flatten(),
         };
     }
-    for (key, into) in [
-        ("queue", &mut template.queue),
-        ("burst", &mut template.burst),
+    for (key, schemes, into) in [
+        ("queue", &queues[..], &mut template.queue),
+        ("burst", &buckets[..], &mut template.burst),
     ] {
-        if let Some(size) = f.auto(key) {
+        // A key of another scheme was reported, whatever its value is.
+        if let Some(size) = f.auto(key)
+            && schemes.contains(&template.scheme)
+        {
             *into = Some(size);
         }
     }

@@ -218,9 +218,14 @@ impl Sink {
 
     /// The mistakes that were found, with the lines of the files.
     pub fn into_errors(self, files: &[(PathBuf, String)]) -> ConfigErrors {
-        let mut found = self.found.into_inner();
+        let mut found: Vec<Found> = Vec::new();
+        // Those of a plan are found once for each direction.
+        for one in self.found.into_inner() {
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
         found.sort_by_key(|found| found.mistake.place);
-        found.dedup();
         let more = found.len().saturating_sub(ConfigErrors::MOST) + self.more.get();
         found.truncate(ConfigErrors::MOST);
         ConfigErrors {

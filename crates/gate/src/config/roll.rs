@@ -159,7 +159,7 @@ impl<'a> Roll<'a> {
             let message = PlanError::Below(scheme).to_string();
             self.sink.wrong(draft.parent_place, message);
         }
-        if plan.is_none() && draft.rates == PerDirection::default() {
+        if plan.is_none() && draft.rates == PerDirection::default() && !draft.unread {
             let message = format!("nothing limits `{name}`: give it a plan, or rates");
             self.sink.wrong(draft.place, message);
         }

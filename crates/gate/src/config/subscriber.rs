@@ -12,8 +12,9 @@ use crate::table::PerDirection;
 
 /// Reads an entry, and reports what is wrong with it.
 pub(super) fn subscriber<'a>(node: &'a Node, sink: &'a Sink) -> Option<Draft<'a>> {
-    let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
+    // An unknown key may be meant to be one that is missing.
     let mistakes = sink.count();
+    let f = Fields::new(node, "a subscriber", &[SUBSCRIBER], sink)?;
     let mut found = Vec::new();
     let mut live = false;
     for (key, read) in matches::KEYS {

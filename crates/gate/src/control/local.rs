@@ -10,7 +10,7 @@ use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::config::{AtStart, Config, PlanKeys};
 use crate::flow::Flow;
-use crate::gate::{self, Folders, Gate, GateError, Missing, Setting, View};
+use crate::gate::{self, Folders, Gate, GateError, Link, Missing, Setting, View};
 use crate::line::Line;
 use crate::pair::{Imported, SharedChange};
 use crate::path::{DataPath, PathError};
@@ -316,6 +316,13 @@ impl<D: DataPath + Send> Control for LocalGate<D> {
     fn heal(&mut self) -> Vec<Missing> {
         match &mut self.source {
             Source::Held(gate) => gate.heal(),
+            Source::Watched(_) => Vec::new(),
+        }
+    }
+
+    fn links(&mut self) -> Vec<Link> {
+        match &self.source {
+            Source::Held(gate) => gate.links(),
             Source::Watched(_) => Vec::new(),
         }
     }

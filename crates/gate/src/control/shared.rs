@@ -8,7 +8,7 @@ use super::{Adjustment, Control, ControlError, Inspected, PairControl, inspect};
 use crate::calendar::{Moment, Turn};
 use crate::change::Report;
 use crate::flow::Flow;
-use crate::gate::Missing;
+use crate::gate::{Link, Missing};
 use crate::live::MatchChange;
 use crate::pair::SharedChange;
 use crate::reading::{Overview, Reading, Totals};
@@ -241,6 +241,11 @@ impl SharedGate {
     /// Attaches to interfaces that came back. Returns those that are still missing, and why.
     pub fn heal(&self) -> Vec<Missing> {
         self.lock().control.heal()
+    }
+
+    /// Whether the devices have a link; none where the kernel has the interfaces.
+    pub fn links(&self) -> Vec<Link> {
+        self.lock().control.links()
     }
 
     /// Applies what has changed in the file.

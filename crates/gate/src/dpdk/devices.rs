@@ -4,6 +4,9 @@ use std::sync::Mutex;
 
 use super::error::DpdkError;
 
+/// The largest packet buffer, in bytes: more than a jumbo frame of any device.
+const MOST_FRAME: u32 = 1 << 14;
+
 /// An interface of the gate's file, and the device of DPDK that it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -36,10 +39,33 @@ impl Device {
         self.device.split(',').next().unwrap_or_default()
     }
 
-    /// Whether it is software.
+    /// Whether DPDK makes it.
     fn is_virtual(&self) -> bool {
         self.device.starts_with("net_") || self.device.starts_with("eth_")
     }
+
+    /// The PCI devices that it names: itself, or those that a virtual device is over, such as a bond.
+    fn hardware(&self) -> impl Iterator<Item = &str> {
+        let words = self.device.split([',', '=', '(', ')']);
+        words.filter(|word| is_pci(word))
+    }
+
+    /// The value of one of its arguments, as a number.
+    fn number(&self, name: &str) -> Option<u32> {
+        let mut arguments = self.device.split(',').skip(1);
+        let value = arguments.find_map(|one| one.strip_prefix(name)?.strip_prefix('='))?;
+        value.parse().ok()
+    }
+}
+
+/// Whether this is the address of a PCI device: 0000:03:00.1 or 03:00.1.
+fn is_pci(word: &str) -> bool {
+    let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let Some((place, function)) = word.rsplit_once('.') else {
+        return false;
+    };
+    let parts: Vec<&str> = place.split(':').collect();
+    (2..=3).contains(&parts.len()) && parts.into_iter().all(is_hex) && is_hex(function)
 }
 
 /// How DPDK is started.
@@ -91,9 +117,19 @@ impl Devices {
         chosen.clone().ok_or(DpdkError::NoDevices)
     }
 
-    /// Whether all of them are software. Their cores then sleep when nothing comes.
-    pub(super) fn are_virtual(&self) -> bool {
-        self.pair.iter().all(Device::is_virtual)
+    /// Whether all of them are software, and none is over hardware. Their cores then sleep when nothing comes.
+    pub(super) fn are_software(&self) -> bool {
+        (self.pair.iter()).all(|device| device.is_virtual() && device.hardware().next().is_none())
+    }
+
+    /// What a packet buffer must hold: the longest frame that packet sockets were given room for (`framesz`), and at least
+    /// `least` bytes.
+    pub(super) fn frame(&self, least: u32) -> u32 {
+        let sizes = self
+            .pair
+            .iter()
+            .filter_map(|device| device.number("framesz"));
+        sizes.fold(least, u32::max).min(MOST_FRAME)
     }
 
     /// The names of the ports.
@@ -117,14 +153,17 @@ impl Devices {
             "--in-memory"
         };
         let mut words = vec!["tidegate".to_owned(), apart.into(), "--no-telemetry".into()];
-        if self.are_virtual() {
+        if self.are_software() {
             words.push("--no-pci".into());
         }
         for device in &self.pair {
-            match device.is_virtual() {
-                true => words.push(format!("--vdev={}", device.device)),
-                false => words.push(format!("--allow={}", device.device)),
+            if !device.is_virtual() {
+                words.push(format!("--allow={}", device.device));
+                continue;
             }
+            words.push(format!("--vdev={}", device.device));
+            let below = device.hardware();
+            words.extend(below.map(|address| format!("--allow={address}")));
         }
         words.extend(self.eal.iter().cloned());
         words
@@ -157,11 +196,43 @@ mod tests {
         );
         assert_eq!(devices.ports(), ["net_af_packet0", "0000:03:00.1"]);
         assert_eq!(devices.index("lan").unwrap(), 1);
-        assert!(!devices.are_virtual());
+        assert!(!devices.are_software());
         let error = devices.index("dmz").unwrap_err().to_string();
         assert_eq!(
             error,
             "no device is named for the interface dmz: give one with --dpdk dmz=DEVICE"
+        );
+    }
+
+    /// The devices below a bond are hardware: DPDK must find them, and their cores do not sleep.
+    #[test]
+    fn software_over_hardware_is_hardware() {
+        let of = |texts: [&str; 2]| {
+            let pair = texts.map(|text| text.parse::<Device>().unwrap());
+            Devices::new(&pair, "").unwrap()
+        };
+        let bonds = of([
+            "wan=net_bonding0,mode=1,slave=0000:03:00.0,slave=03:00.1",
+            "lan=net_failsafe0,mac=02:00:00:00:00:01,dev(0000:04:00.0,queues=2)",
+        ]);
+        assert!(!bonds.are_software());
+        let words = bonds.arguments();
+        assert!(!words.iter().any(|word| word == "--no-pci"));
+        let allowed: Vec<&str> = words
+            .iter()
+            .filter_map(|word| word.strip_prefix("--allow="))
+            .collect();
+        assert_eq!(allowed, ["0000:03:00.0", "03:00.1", "0000:04:00.0"]);
+        let sockets = of([
+            "wan=net_af_packet0,iface=wan.100,framesz=9216",
+            "lan=net_null0",
+        ]);
+        assert!(sockets.are_software());
+        assert!(sockets.arguments().contains(&"--no-pci".to_owned()));
+        assert_eq!(
+            (sockets.frame(2048), bonds.frame(2048)),
+            (9216, 2048),
+            "buffers hold what packet sockets were given room for"
         );
     }
 

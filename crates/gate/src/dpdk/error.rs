@@ -45,6 +45,19 @@ pub enum DpdkError {
     /// There is no core for packets.
     #[error("DPDK has one core, which is for control: give at least two, as in --eal '-l 0,1'")]
     Cores,
+    /// A device has fewer pairs of queues than there are cores for packets.
+    #[error(
+        "the device {device} has {queues} pairs of queues, and each of the {cores} cores for packets needs one: name fewer cores with --eal, or \
+         give a device by packet sockets as many with qpairs={cores}, as in wan=net_af_packet0,iface=wan,qpairs={cores}"
+    )]
+    Queues {
+        /// The device.
+        device: String,
+        /// What it has.
+        queues: u32,
+        /// Cores for packets.
+        cores: u32,
+    },
     /// There is no memory for something.
     #[error(
         "DPDK: {what}: there is no memory left: reserve more hugepages (vm.nr_hugepages), or with --no-huge give more by --eal '-m MB'"
@@ -71,6 +84,14 @@ pub enum DpdkError {
         "packet core {worker} of DPDK has not answered for a second: it is stuck, or another process has its core"
     )]
     Silent {
+        /// The number of the core, counted from 0.
+        worker: u32,
+    },
+    /// A core does not end.
+    #[error(
+        "the devices stay open until this process ends, since packet core {worker} of DPDK does not end: it is stuck, or another process has its core"
+    )]
+    Endless {
         /// The number of the core, counted from 0.
         worker: u32,
     },

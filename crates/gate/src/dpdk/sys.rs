@@ -30,9 +30,17 @@ unsafe extern "C" {
     fn tidegate_dpdk_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
     fn tidegate_dpdk_error(number: c_int) -> *const c_char;
     fn tidegate_dpdk_create(offer: Offer, forget: Forget, end: End) -> c_int;
-    fn tidegate_dpdk_start(names: *const *const c_char, packets: u32, sleeps: u32) -> c_int;
+    fn tidegate_dpdk_workers() -> u32;
+    fn tidegate_dpdk_queues(name: *const c_char) -> u32;
+    fn tidegate_dpdk_start(
+        names: *const *const c_char,
+        packets: u32,
+        bytes: u32,
+        network: u32,
+        sleeps: u32,
+    ) -> c_int;
     fn tidegate_dpdk_limit(first: u32, second: u32) -> c_int;
-    fn tidegate_dpdk_close();
+    fn tidegate_dpdk_close() -> c_int;
     fn tidegate_dpdk_room(map: u32) -> u32;
     fn tidegate_dpdk_lookup(map: u32, key: *const u8, value: *mut u8) -> u32;
     fn tidegate_dpdk_update(map: u32, keys: *const u8, values: *const u8, count: u32) -> c_int;
@@ -68,11 +76,14 @@ unsafe extern "C" {
         count: *mut u32,
     ) -> c_int;
     fn tidegate_dpdk_tally(reason: u32, packets: *mut u64, bytes: *mut u64);
-    fn tidegate_dpdk_lost(unsent: *mut u64, missed: *mut u64, unhanded: *mut u64);
+    fn tidegate_dpdk_lost(lost: *mut u64);
+    fn tidegate_dpdk_links(links: *mut c_int);
     fn tidegate_dpdk_answers() -> c_int;
     fn tidegate_dpdk_hertz() -> u64;
     fn tidegate_dpdk_open(names: *const *const c_char, packets: u32) -> c_int;
     fn tidegate_dpdk_measure(load: *mut Load, packets: u64, limits: u32, cost: *mut Cost) -> c_int;
+    #[cfg(test)]
+    fn tidegate_dpdk_bursts(core: u32) -> u64;
     #[cfg(test)]
     fn tidegate_dpdk_try(
         now: u64,
@@ -133,8 +144,9 @@ pub(super) fn create() -> Result<(), DpdkError> {
     checked("making memory for plans and seats", made)
 }
 
-/// The answer of a call that opens ports if one is missing: this minus the index of the port.
+/// Answers of a call that opens ports, minus the index of a port: it is missing, or has too few queues.
 const NO_PORT: c_int = -10_000;
+const FEW_QUEUES: c_int = -20_000;
 
 /// The result of a call that opens these ports.
 fn opened(
@@ -148,16 +160,45 @@ fn opened(
             let device = devices[(NO_PORT - missing) as usize].to_owned();
             Err(DpdkError::Port { device })
         }
+        few if (FEW_QUEUES - 1..=FEW_QUEUES).contains(&few) => {
+            let port = (FEW_QUEUES - few) as usize;
+            // SAFETY: DPDK was started, and the name is a string that lives through the call.
+            let (queues, cores) = unsafe {
+                (
+                    tidegate_dpdk_queues(pointers[port]),
+                    tidegate_dpdk_workers(),
+                )
+            };
+            Err(DpdkError::Queues {
+                device: devices[port].to_owned(),
+                queues,
+                cores,
+            })
+        }
         result if result == -nix::libc::ECHILD => Err(DpdkError::Cores),
         result => checked("opening the ports", result),
     }
 }
 
-/// Opens both ports, with this many packet buffers, and starts the cores.
-pub(super) fn start(devices: [&str; 2], packets: u32, sleeps: bool) -> Result<(), DpdkError> {
+/// How ports and cores are started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    /// Packet buffers for one core.
+    pub(super) packets: u32,
+    /// What a buffer holds.
+    pub(super) bytes: u32,
+    /// The index of the port that subscribers are not behind.
+    pub(super) network: u32,
+    /// Whether cores sleep when nothing comes.
+    pub(super) sleeps: bool,
+}
+
+/// Opens both ports, and starts the cores.
+pub(super) fn start(devices: [&str; 2], how: Start) -> Result<(), DpdkError> {
     // SAFETY: both names are strings that live through the call.
     opened(devices, |names| unsafe {
-        tidegate_dpdk_start(names, packets, u32::from(sleeps))
+        let sleeps = u32::from(how.sleeps);
+        tidegate_dpdk_start(names, how.packets, how.bytes, how.network, sleeps)
     })
 }
 
@@ -177,10 +218,10 @@ pub(super) fn limit(directions: [u32; 2]) -> Result<(), DpdkError> {
     })
 }
 
-/// Sends what has come in, ends the cores, and frees all memory.
-pub(super) fn close() {
+/// Sends what has come in, ends the cores, and frees all memory. If a core does not end, all stays as it is.
+pub(super) fn close() -> Result<(), DpdkError> {
     // SAFETY: no other call is made at the same time, since the caller owns the data path.
-    unsafe { tidegate_dpdk_close() }
+    checked("closing the ports", unsafe { tidegate_dpdk_close() })
 }
 
 pub(super) fn room(map: u32) -> usize {
@@ -275,7 +316,7 @@ pub(super) fn counters(limiter: u32) -> Option<[u64; COUNTERS]> {
 
 /// The present time of the cores, in nanoseconds.
 pub(super) fn now() -> u64 {
-    // SAFETY: no arguments. Without a data path its frequency is 0, so the caller has one.
+    // SAFETY: no arguments.
     unsafe { tidegate_dpdk_now() }
 }
 
@@ -377,12 +418,30 @@ pub(super) fn tally(reason: u32) -> (u64, u64) {
     (packets, bytes)
 }
 
-/// Packets that could not be sent, that could not be taken in, and that could not be handed to another core.
-pub(super) fn lost() -> [u64; 3] {
-    let (mut unsent, mut missed, mut unhanded) = (0, 0, 0);
-    // SAFETY: all live through the call.
-    unsafe { tidegate_dpdk_lost(&mut unsent, &mut missed, &mut unhanded) };
-    [unsent, missed, unhanded]
+/// What packets were lost for, in the order of [`lost`].
+pub(super) const LOSSES: [&str; 5] = [
+    "port_full",
+    "port_missed",
+    "core_full",
+    "port_refused",
+    "port_failed",
+];
+
+/// Packets that a port had no room to send, that came in faster than they were taken, that another core had no room for, that a
+/// port took for damaged or too long, and that a port failed to send.
+pub(super) fn lost() -> [u64; LOSSES.len()] {
+    let mut lost = [0; LOSSES.len()];
+    // SAFETY: there is room for five numbers.
+    unsafe { tidegate_dpdk_lost(lost.as_mut_ptr()) };
+    lost
+}
+
+/// Whether each port has a link, if that is known.
+pub(super) fn links() -> [Option<bool>; 2] {
+    let mut links = [0; 2];
+    // SAFETY: there is room for two numbers.
+    unsafe { tidegate_dpdk_links(links.as_mut_ptr()) };
+    links.map(|link| (link >= 0).then_some(link > 0))
 }
 
 /// The packets of a measurement, as `struct load` in `dpdk/measure.h`.
@@ -492,10 +551,17 @@ pub(super) fn measure(load: &mut Load, packets: u64, limits: bool) -> Result<Cos
     checked("measuring", result).map(|()| cost)
 }
 
-/// Whether all cores answer.
+/// Waits until no core decides by what it read before, while packets pass.
 pub(super) fn answers() -> Result<(), DpdkError> {
     // SAFETY: no arguments.
     checked("waiting for the cores", unsafe { tidegate_dpdk_answers() })
+}
+
+/// Bursts that a core has done.
+#[cfg(test)]
+pub(super) fn bursts(core: u32) -> u64 {
+    // SAFETY: numbers only; there are more cores than tests ask for.
+    unsafe { tidegate_dpdk_bursts(core) }
 }
 
 /// Decides about frames as the cores do, while none runs. Frames are marked in place.

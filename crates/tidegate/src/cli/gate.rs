@@ -203,9 +203,12 @@ same state folder. No packet passes after that, or those that the gate lets pass
 pub struct Wire {
     #[command(flatten)]
     pub devices: OnDpdk,
-    /// Begin when the process dies that has the other end of standard input
-    #[arg(long, hide = true)]
-    pub stands_by: bool,
+    /// Begin when the process with this number dies, which has the other end of standard input
+    #[arg(long, hide = true, value_name = "PROCESS")]
+    pub stands_by: Option<u32>,
+    /// How often it tries to open the devices then
+    #[arg(long, hide = true, value_name = "NUMBER", default_value_t = 1)]
+    pub tries: u32,
     /// Format of the log on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

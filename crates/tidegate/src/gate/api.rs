@@ -32,7 +32,7 @@ use utoipa::{OpenApi, ToSchema};
 
 use self::refusal::Refusal;
 use self::request::{Another, Filter, Which, adjustment, patch};
-use super::events::Events;
+use super::events::{Events, Taken};
 use super::keeper::Keeper;
 use super::logs;
 use super::metrics::{self, Bounds};
@@ -396,9 +396,10 @@ async fn set(
     let done = detail(api, move |api| {
         // What cannot be done is refused before a volume is gone.
         if !reset_usage || adjustment != Adjustment::default() {
+            let taken = api.events.taken(&api.gate, &name, &adjustment);
             let done = api.gate.set(&name, &adjustment)?;
             logs::set(&name, &adjustment, &by);
-            api.events.set(&by, &name, &adjustment);
+            api.events.set(&by, &name, &adjustment, &taken);
             if !reset_usage {
                 return Ok(done);
             }
@@ -432,7 +433,7 @@ async fn reset(
         };
         let done = api.gate.set(&name, &reset)?;
         tracing::info!(subscriber = name, by, "reset");
-        api.events.set(&by, &name, &reset);
+        api.events.set(&by, &name, &reset, &Taken::new());
         Ok(done)
     });
     done.await

@@ -1,6 +1,7 @@
 //! The commands that change a gate: in this process, or through the daemon that has it.
 
 use std::fs;
+use std::io;
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -17,7 +18,7 @@ use tidegate_gate::table::Match;
 use tidegate_gate::{DataPath, Folders, Gate, GateError, Setting, View, matches};
 
 use super::daemon::Endpoints;
-use super::events::{Events, user};
+use super::events::{self, Events, user};
 use super::logs;
 use super::remote::Remote;
 use super::told;
@@ -258,9 +259,10 @@ fn ours<D: DataPath + Send>(
     name: &str,
     adjustment: &Adjustment,
 ) -> Result<SubscriberJson, ControlError> {
+    let taken = events::taken(name, &adjustment.moves, |what| gate.holder(what).ok());
     gate.set(name, adjustment)?;
     let events = gate.overview()?.events;
-    Events::new(events.as_deref()).set(&user(), name, adjustment);
+    Events::new(events.as_deref()).set(&user(), name, adjustment, &taken);
     Ok(view::detail(&inspect(gate, name)?))
 }
 
@@ -290,8 +292,19 @@ pub fn assign<D: DataPath + Send>(
         moves,
         ..Adjustment::default()
     };
-    let now = adjust::<D>(&options.name, &adjustment, state)?;
-    tell(quiet, &told::addresses(&now))?;
+    let (name, moves) = (&options.name, &adjustment.moves);
+    let taken = drive::<D, _>(
+        state,
+        |gate| Ok(events::taken(name, moves, |what| gate.holder(what).ok())),
+        // Each question takes a connection of its own.
+        |_| {
+            Ok(events::taken(name, moves, |what| {
+                Remote::connect(state)?.holder(what)
+            }))
+        },
+    )?;
+    let now = adjust::<D>(name, &adjustment, state)?;
+    tell(quiet, &told::addresses(&now, &taken))?;
     Ok(Exit::Done)
 }
 
@@ -445,10 +458,16 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
     let format = options.log_format.map_or(config.log, Log::from);
     logs::start(format, &options.log)?;
     let endpoints = Endpoints::open(&config)?;
+    let cores = wire::cores();
     let stand_by = || match D::OUTLIVES_PROCESS || options.no_wire {
         true => Ok(None),
         false => {
-            let started = StandBy::start(&options.devices, &config.state, (format, &options.log));
+            let log = (format, &*options.log);
+            let started = cores
+                .as_ref()
+                .map_err(|error| io::Error::from(error.kind()));
+            let started = started
+                .and_then(|cores| StandBy::start(&options.devices, &config.state, log, cores));
             started
                 .map(Some)
                 .context("cannot start the process that stands by")
@@ -491,11 +510,13 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
     }
     let served = endpoints.serve(Box::new(gate), then);
     if !D::OUTLIVES_PROCESS {
-        Gate::<D>::down_at(Folders::from(&config))?;
+        // The end was asked for. It leaves no wire, also if a device or a core does not end and this process is killed for it.
         if let Some(spare) = spare {
             spare.dismiss();
         }
+        let closed = Gate::<D>::down_at(Folders::from(&config));
         clear(&config.state);
+        closed?;
         tracing::info!("the ports are closed");
     }
     served?;

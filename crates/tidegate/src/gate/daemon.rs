@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
-use tidegate_gate::Missing;
 use tidegate_gate::config::{self, Config, Listen, Tls};
 use tidegate_gate::control::{Control, SharedGate};
+use tidegate_gate::{Link, Missing};
 use tidegate_serve::server::Certificate;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
@@ -206,6 +206,7 @@ impl Endpoints {
         let mut heal = tokio::time::interval(HEAL);
         heal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut missing: Vec<Missing> = Vec::new();
+        let mut links: Vec<Link> = Vec::new();
         notify::send("READY=1");
         let name = loop {
             tokio::select! {
@@ -221,10 +222,12 @@ impl Endpoints {
                     let api = api.clone();
                     let look = move || {
                         api.events.turned(&api.keeper.tick(&api.gate));
-                        api.gate.heal()
+                        (api.gate.heal(), api.gate.links())
                     };
                     let now = tokio::task::spawn_blocking(look).await;
-                    let mut now = now.context("the search for interfaces failed because of a bug in tidegate")?;
+                    let (mut now, up) = now.context("the search for interfaces failed because of a bug in tidegate")?;
+                    logs::links(&links, &up);
+                    links = up;
                     // An interface may be missing in several places.
                     now.dedup();
                     logs::missing(&missing, &now);

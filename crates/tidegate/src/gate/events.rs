@@ -1,5 +1,6 @@
 //! The log of events: what changed, when, and who did it, a JSON object a line.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,9 +12,9 @@ use serde_json::{Map, Value, json};
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::calendar::Turn;
 use tidegate_gate::change::Report;
-use tidegate_gate::control::Adjustment;
+use tidegate_gate::control::{Adjustment, SharedGate};
 use tidegate_gate::live::MatchChange;
-use tidegate_gate::table::Attachment;
+use tidegate_gate::table::{Attachment, Match};
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,31 @@ pub fn user() -> String {
     )
 }
 
+/// What subscribers lose when another one gets it: their names, and the addresses and tags of each.
+pub type Taken = BTreeMap<String, Vec<String>>;
+
+/// What changes take from others than this subscriber. `holder` says who has an address or a tag before.
+pub fn taken(
+    subscriber: &str,
+    moves: &[MatchChange],
+    mut holder: impl FnMut(&Match) -> Option<String>,
+) -> Taken {
+    let mut taken = Taken::new();
+    for change in moves {
+        let given = match change {
+            MatchChange::Assign(what) => std::slice::from_ref(what),
+            MatchChange::Only(_, all) => all,
+            MatchChange::Release(_) | MatchChange::AsDeclared => &[],
+        };
+        for what in given {
+            if let Some(holder) = holder(what).filter(|holder| holder != subscriber) {
+                taken.entry(holder).or_default().push(what.to_string());
+            }
+        }
+    }
+    taken
+}
+
 /// Interfaces as the API names them; `None` without any.
 fn places(all: &[Attachment]) -> Option<Vec<Value>> {
     let place = |one: &Attachment| {
@@ -57,8 +83,21 @@ impl Events {
         }
     }
 
-    /// A live change of a subscriber.
-    pub fn set(&self, by: &str, subscriber: &str, adjustment: &Adjustment) {
+    /// What a change is going to take from other subscribers. Without a log this is not looked up.
+    pub fn taken(&self, gate: &SharedGate, subscriber: &str, adjustment: &Adjustment) -> Taken {
+        let holder = |what: &Match| {
+            gate.holder(what)
+                .ok()
+                .map(|one| one.subscriber.name.to_string())
+        };
+        match &self.file {
+            Some(_) => taken(subscriber, &adjustment.moves, holder),
+            None => Taken::new(),
+        }
+    }
+
+    /// A live change of a subscriber, and what it took from others.
+    pub fn set(&self, by: &str, subscriber: &str, adjustment: &Adjustment, taken: &Taken) {
         let Adjustment {
             reset,
             reset_rates,
@@ -82,6 +121,7 @@ impl Events {
             "from_mac": mac,
             "from_vlan": tags,
             "addresses": Some(moves).filter(|moves| !moves.is_empty()),
+            "taken_from": Some(taken).filter(|taken| !taken.is_empty()),
         });
         self.add(by, "set", details);
     }
@@ -151,7 +191,7 @@ impl Events {
         file.write_all(text.as_bytes())
     }
 
-    /// The latest events, of one subscriber if it is named, the oldest first.
+    /// The latest events, the oldest first; of one subscriber if it is named, or that took something from it.
     ///
     /// # Errors
     /// If there is a file that cannot be read.
@@ -171,7 +211,10 @@ impl Events {
         // The first line may be cut.
         let lines = text.lines().skip(usize::from(from > 0));
         let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let wanted = |event: &Value| subscriber.is_none_or(|name| event["subscriber"] == name);
+        let concerns = |event: &Value, name: &str| {
+            event["subscriber"] == name || event["taken_from"].get(name).is_some()
+        };
+        let wanted = |event: &Value| subscriber.is_none_or(|name| concerns(event, name));
         let events: Vec<Value> = events.filter(wanted).collect();
         let first = events.len().saturating_sub(most);
         Ok(events[first..].to_vec())

@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal};
 
-use tidegate_gate::Missing;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::change::Report;
 use tidegate_gate::config::Log;
 use tidegate_gate::control::{Adjustment, ControlError};
 use tidegate_gate::live::MatchChange;
+use tidegate_gate::{Link, Missing};
 use tidegate_limiter::Rate;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -52,6 +52,23 @@ pub fn missing(before: &[Missing], now: &[Missing]) {
         if back && last != Some(interface) {
             tracing::info!(interface, "the gate is attached to this interface again");
             last = Some(interface);
+        }
+    }
+}
+
+/// Logs devices that lost their link, have none at the start, or have one again.
+pub fn links(before: &[Link], now: &[Link]) {
+    for link in now.iter().filter(|link| !before.contains(link)) {
+        let interface = &*link.interface;
+        match link.up {
+            false => tracing::warn!(
+                interface,
+                "the device of this interface has no link: no packet passes"
+            ),
+            true if !before.is_empty() => {
+                tracing::info!(interface, "the device of this interface has a link again");
+            }
+            true => {}
         }
     }
 }

@@ -374,6 +374,22 @@ impl Scrape {
                 },
             ),
         )?;
+        family(
+            "tidegate_gate_link_up",
+            "1 if the device of the interface has a link, 0 if it has none; only where DPDK has the device",
+        )
+        .gauges(
+            encoder,
+            overview.attachments.iter().filter_map(|one| {
+                let attachment = &one.attachment;
+                let labels = [
+                    ("interface", attachment.interface.as_str()),
+                    ("hook", attachment.hook.name()),
+                    ("direction", attachment.direction.name()),
+                ];
+                Some((labels, u64::from(one.link?)))
+            }),
+        )?;
         let sums = |of: fn(Counters) -> [u64; 2]| {
             totals.iter().flat_map(move |(direction, sum)| {
                 let way = direction.name();

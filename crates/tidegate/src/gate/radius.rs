@@ -353,10 +353,11 @@ fn act(api: &Api, sessions: &Sessions, request: &Request, by: &str) -> Result<()
             _ => Ok(()),
         };
     }
+    let taken = api.events.taken(&api.gate, &name, &adjustment);
     match api.gate.set(&name, &adjustment) {
         Ok(_) => {
             logs::set(&name, &adjustment, by);
-            api.events.set(by, &name, &adjustment);
+            api.events.set(by, &name, &adjustment, &taken);
             Ok(())
         }
         Err(error) => {

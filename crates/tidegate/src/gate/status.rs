@@ -216,6 +216,11 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         if !attached.attached {
             write!(out, "  {}", paint.alarm("not attached: nothing is limited"))?;
         }
+        match attached.link {
+            Some(true) => write!(out, "  link up")?,
+            Some(false) => write!(out, "  {}", paint.alarm("no link: no packet passes"))?,
+            None => {}
+        }
         if let Some(now) = &attached.renamed {
             write!(
                 out,

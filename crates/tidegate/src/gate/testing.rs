@@ -187,6 +187,7 @@ impl Control for Fake {
                 },
                 attached: true,
                 renamed: None,
+                link: None,
             }],
             nodes: self.nodes.clone(),
             plans: 2,

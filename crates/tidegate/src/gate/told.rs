@@ -3,6 +3,7 @@
 use tidegate_gate::Direction;
 use tidegate_gate::table::Match;
 
+use super::events::Taken;
 use super::status::turned;
 use super::view::SubscriberJson;
 use crate::units::rate;
@@ -41,17 +42,26 @@ pub fn limits(one: &SubscriberJson) -> String {
     text
 }
 
-/// What belongs to a subscriber: `alice: 192.0.2.7/32, vlan 7`.
-pub fn addresses(one: &SubscriberJson) -> String {
-    let all = &one.matches;
-    let mut text = match all.is_empty() {
-        true => "no addresses or tags".to_owned(),
-        false => all[..all.len().min(MOST)].join(", "),
+/// What belongs to a subscriber, and who lost some of it to this one: `alice: 192.0.2.7/32, vlan 7`, and a line
+/// `vlan 7: bob no longer`.
+pub fn addresses(one: &SubscriberJson, taken: &Taken) -> String {
+    let mut text = match one.matches.is_empty() {
+        true => format!("{}: no addresses or tags", one.name),
+        false => format!("{}: {}", one.name, some(&one.matches)),
     };
-    if let Some(more @ 1..) = all.len().checked_sub(MOST) {
-        text += &format!(" and {more} more");
+    for (loser, what) in taken {
+        text += &format!("\n{}: {loser} no longer", some(what));
     }
-    format!("{}: {text}", one.name)
+    text
+}
+
+/// The first addresses and tags, and how many more there are.
+fn some(all: &[String]) -> String {
+    let text = all[..all.len().min(MOST)].join(", ");
+    match all.len().saturating_sub(MOST) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
 }
 
 /// Who has what a subscriber lost: `192.0.2.7/32: bob has it again`.

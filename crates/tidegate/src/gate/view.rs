@@ -72,6 +72,9 @@ pub struct Attached {
     /// The interface's present name, if it was renamed since the gate was attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed: Option<String>,
+    /// Whether its device has a link, if DPDK has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<bool>,
 }
 
 /// A node of the network.
@@ -488,6 +491,7 @@ impl Attached {
             direction: attachment.direction.name().into(),
             attached,
             renamed: None,
+            link: None,
         }
     }
 }
@@ -503,6 +507,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
             .iter()
             .map(|one| Attached {
                 renamed: one.renamed.clone(),
+                link: one.link,
                 ..Attached::new(&one.attachment, one.attached)
             })
             .collect(),

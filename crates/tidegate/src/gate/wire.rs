@@ -2,18 +2,23 @@
 //!
 //! The packets of a gate on DPDK pass through its daemon. So the daemon has a process stand by, which takes over the devices as a plain
 //! wire if the daemon dies. It holds nothing until then but one end of a pipe, and learns of the death because the kernel closes the other
-//! end, whatever the reason. The next daemon ends the wire and limits again.
+//! end, whatever the reason. Then it waits until the kernel has taken the devices from the daemon as well. The next daemon ends the wire
+//! and limits again.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tidegate_gate::config::Log;
 use tidegate_gate::control::ControlError;
 
@@ -25,8 +30,10 @@ const FILE: &str = "wire";
 /// A wire ends when its ports have sent what they took in.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-/// The flag of a process that stands by.
-const STANDS_BY: &str = "--stands-by";
+/// How often a process that stands by tries to open the devices, and how long it waits in between.
+const TRIES: u32 = 8;
+#[cfg(feature = "dpdk")]
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The process that has the ports of the gate with this state as a plain wire, if there is one.
 pub fn holder(state: &Path) -> Option<Pid> {
@@ -66,52 +73,101 @@ pub fn end(state: &Path) -> anyhow::Result<bool> {
         if Instant::now() > until {
             bail!("the plain wire of this gate (process {number}) does not end: kill it");
         }
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
     }
     Ok(true)
 }
 
+/// The cores that this thread may run on, and what it starts. DPDK takes all but one of them from the thread that starts it.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn cores() -> io::Result<CpuSet> {
+    Ok(sched_getaffinity(None)?)
+}
+
+/// The command of a process that stands by until the process with this number dies.
+fn stands_by(
+    devices: &OnDpdk,
+    state: &Path,
+    (format, rules): (Log, &str),
+    (daemon, tries): (u32, u32),
+) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["gate", "wire", "--stands-by", &daemon.to_string()]);
+    command.args(["--tries", &tries.to_string(), "--state"]);
+    command.arg(state).args(["--log", rules]);
+    let format = match format {
+        Log::Text => "text",
+        Log::Json => "json",
+    };
+    command.args(["--log-format", format]);
+    for device in &devices.dpdk {
+        command.args(["--dpdk", device]);
+    }
+    command.arg(format!("--eal={}", devices.eal));
+    Ok(command)
+}
+
 /// A process that becomes a plain wire if this process dies.
 pub struct StandBy {
-    child: Child,
-    /// A byte says that the ports were closed on purpose. Otherwise the kernel closes it with this process.
+    /// A byte says that the ports are closed on purpose. Otherwise the kernel closes it with this process.
     alive: ChildStdin,
+    dismissed: Arc<AtomicBool>,
+    /// Waits for the end of the process.
+    watch: JoinHandle<()>,
 }
 
 impl StandBy {
-    /// Starts it for these devices and the gate with this state.
+    /// Starts it for these devices and the gate with this state, on these [cores]. If it ends before it is dismissed, the log says so.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(devices: &OnDpdk, state: &Path, (format, rules): (Log, &str)) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["gate", "wire", STANDS_BY, "--state"]);
-        command.arg(state).args(["--log", rules]);
-        let format = match format {
-            Log::Text => "text",
-            Log::Json => "json",
-        };
-        command.args(["--log-format", format]);
-        for device in &devices.dpdk {
-            command.args(["--dpdk", device]);
-        }
-        command.arg(format!("--eal={}", devices.eal));
+    pub fn start(
+        devices: &OnDpdk,
+        state: &Path,
+        log: (Log, &str),
+        cores: &CpuSet,
+    ) -> io::Result<Self> {
+        let mut command = stands_by(devices, state, log, (std::process::id(), TRIES))?;
         // Ctrl-C in the daemon's terminal is for the daemon.
         command.process_group(0);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        // A process may run where the thread may that starts it.
+        let spawn = || {
+            sched_setaffinity(None, cores)?;
+            command.spawn()
+        };
+        let started = thread::scope(|scope| scope.spawn(spawn).join());
+        let mut child: Child = started.map_err(|_| io::Error::other("a thread failed"))??;
         let alive = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Self { child, alive })
+        let dismissed = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&dismissed);
+        let watch = thread::spawn(move || {
+            let ended = child.wait();
+            if !asked.load(Ordering::Acquire) {
+                let status =
+                    ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+                tracing::error!(
+                    status,
+                    "the process that stands by has ended: if this daemon dies, no packet passes. Start the daemon again to have one"
+                );
+            }
+        });
+        Ok(Self {
+            alive,
+            dismissed,
+            watch,
+        })
     }
 
-    /// Ends it: the ports were closed on purpose.
+    /// Ends it: the ports are closed on purpose, or soon will be.
     pub fn dismiss(mut self) {
+        self.dismissed.store(true, Ordering::Release);
         // It may have been killed before.
         let _ = self.alive.write_all(b"\n");
         drop(self.alive);
-        let _ = self.child.wait();
+        let _ = self.watch.join();
     }
 }
 
@@ -126,6 +182,27 @@ fn died(mut alive: impl Read) -> io::Result<bool> {
     }
 }
 
+/// The process with this number, if it lives.
+#[cfg(feature = "dpdk")]
+fn process(number: u32) -> Option<std::os::fd::OwnedFd> {
+    let number = Pid::from_raw(number.try_into().ok()?)?;
+    rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).ok()
+}
+
+/// Waits until a process that dies has given back all that it had: its pipes are closed before its devices.
+#[cfg(feature = "dpdk")]
+fn gone(process: &std::os::fd::OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let most = Timespec {
+        tv_sec: PATIENCE.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    // If the kernel does not tell in time, opening the devices will.
+    let _ =
+        rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&most)));
+}
+
 #[cfg(feature = "dpdk")]
 pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
     use signal_hook::consts::{SIGINT, SIGTERM};
@@ -134,19 +211,41 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
 
     let devices = super::dpdk::devices(&options.devices)?;
     super::logs::start(options.log_format.into(), &options.log)?;
-    if options.stands_by && !died(io::stdin())? {
-        return Ok(Exit::Done);
+    if let Some(daemon) = options.stands_by {
+        let process = process(daemon);
+        if !died(io::stdin())? {
+            return Ok(Exit::Done);
+        }
+        if let Some(process) = process {
+            gone(&process);
+        }
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
     let file = lock(state)?;
     devices.choose();
-    let wire = Dpdk::wire()?;
+    let wire = match (Dpdk::wire(), options.stands_by) {
+        (Ok(wire), _) => wire,
+        (Err(error), Some(daemon)) if options.tries > 1 => {
+            tracing::warn!(%error, "the daemon died, and its devices cannot be opened yet");
+            thread::sleep(AGAIN);
+            if signals.pending().next().is_some() {
+                return Ok(Exit::Done);
+            }
+            // DPDK starts once in a process.
+            let log = (options.log_format.into(), &*options.log);
+            let tries = (daemon, options.tries - 1);
+            return Err(stands_by(&options.devices, state, log, tries)?
+                .exec()
+                .into());
+        }
+        (Err(error), _) => return Err(error.into()),
+    };
     let text = "the devices are a plain wire: all packets pass, and nothing is limited";
     match options.stands_by {
-        true => tracing::error!(
+        Some(_) => tracing::error!(
             "the daemon died. {text}, until it is started again, or until `tidegate gate down`"
         ),
-        false => tracing::info!("{text}"),
+        None => tracing::info!("{text}"),
     }
     signals.forever().next();
     wire.remove()?;
@@ -184,7 +283,7 @@ fn lock(state: &Path) -> anyhow::Result<File> {
         if Instant::now() > until {
             bail!("this gate has a plain wire already: `tidegate gate down` ends it");
         }
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
     }
     file.set_len(0).with_context(place)?;
     writeln!(file, "{}", std::process::id()).with_context(place)?;

@@ -197,6 +197,27 @@ impl Drop for TakenDown<'_> {
     }
 }
 
+/// The same two devices. No cores are named, so DPDK takes all, the first one for control.
+const ON_ALL_CORES: [&str; 6] = [
+    "--dpdk",
+    "wan=net_af_packet0,iface=wan",
+    "--dpdk",
+    "lan=net_af_packet1,iface=lan",
+    "--eal",
+    "--no-huge -m 512 --log-level=error",
+];
+
+/// The number of the process that a process started.
+fn child_of(process: u32) -> Option<i32> {
+    let all = std::fs::read_dir("/proc").unwrap().map(Result::unwrap);
+    let mut numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(|number| {
+        let status = std::fs::read_to_string(format!("/proc/{number}/status"));
+        let is_its = format!("PPid:\t{process}");
+        status.is_ok_and(|status| status.lines().any(|line| line == is_its))
+    })
+}
+
 /// The gate drops what it does not know. If it is killed, all packets pass, until the next gate limits or the wire is taken down.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
@@ -222,7 +243,7 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
         &format!("unknown = \"drop\"\n{BRIDGE}\n{other}"),
     );
     let _taken_down = TakenDown(&gate);
-    let with_wire = &Site::ON_DPDK[..6];
+    let with_wire = &ON_ALL_CORES;
     let wire_after_kill = |mut daemon: Process| {
         daemon.child().kill().unwrap();
         daemon.child().wait().unwrap();
@@ -245,8 +266,18 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
     wire_after_kill(daemon);
     assert!(gate.run("down").contains("the plain wire has ended"));
     assert_eq!(passes(NEVER), None);
-    // A daemon that ends by itself leaves none.
-    let daemon = gate.daemon_with(with_wire);
+    // A daemon that ends by itself leaves none. It says when the process ends that stands by.
+    let mut daemon = gate.daemon_with(with_wire);
+    let stands_by = child_of(daemon.child().id()).expect("it stands by");
+    let kill = Command::new("kill")
+        .args(["-KILL", &stands_by.to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let until = Instant::now() + SOON;
+    while !gate.log().contains("the process that stands by has ended") {
+        assert!(Instant::now() < until, "{}", gate.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     interrupt(daemon, &gate);
     assert_eq!(passes(NEVER), None);
     let said = gate.try_run("status");
@@ -260,4 +291,12 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
     wire.interrupt().unwrap();
     assert!(wire.child().wait().unwrap().success());
     assert_eq!(passes(NEVER), None);
+    // Each core for packets needs queues.
+    let mut wire = Command::new(TIDEGATE);
+    let eal = ["--no-huge -m 512 --lcores 0@0,1@0,2@0 --log-level=error"];
+    wire.args(["gate", "wire"]).args(&with_wire[..5]).args(eal);
+    let output = site.middle.enter(|| wire.output().unwrap()).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let few = "the device net_af_packet0 has 1 pairs of queues, and each of the 2 cores for packets needs one";
+    assert!(said.contains(few), "{said}");
 }

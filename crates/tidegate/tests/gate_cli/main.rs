@@ -354,7 +354,7 @@ fn a_day(user: Option<&'static str>) {
     assert_eq!(machine.gate(&["set", "alice", "--resume", "--quiet"]), "");
     assert_eq!(
         machine.gate(&["assign", "bob", "192.0.2.1"]),
-        "bob: vlan 8, 192.0.2.1/32\n"
+        "bob: vlan 8, 192.0.2.1/32\n192.0.2.1/32: alice no longer\n"
     );
     machine.send(2);
     assert_eq!((counted("alice"), counted("bob")), ([10, 3], [2, 0]));

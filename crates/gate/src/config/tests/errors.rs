@@ -144,6 +144,21 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "plan = \"gold\"",
+            "down = \"x\"",
+            "15:8: `down`: 'x' is not a rate: write a number and a unit, such as 10mbit, 1.5mbit or 500kbit",
+        ),
+        (
+            "plan = \"gold\"",
+            "donw = \"3mbit\"",
+            "15:1: unknown key `donw` in a subscriber, did you mean `down`?",
+        ),
+        (
+            "up = \"20mbit\"",
+            "burst = \"1B\"",
+            "11:9: `burst` is a key of scheme policer, fair-policer or shaper, and the scheme of this plan is bc-pqp",
+        ),
+        (
+            "plan = \"gold\"",
             "down = \"1kbit\"",
             "15:8: 1.00 kbit/s is out of range: limiters enforce rates from 8 kbit/s to 400 Gbit/s",
         ),

@@ -10,6 +10,7 @@ use tidegate_gate::table::Match;
 
 use super::request::lease;
 use super::{Api, Peer, Refusal, ask, detail};
+use crate::gate::events::Taken;
 use crate::gate::logs;
 use crate::gate::view::{Lease, Problem, Released, SubscriberJson};
 
@@ -63,9 +64,10 @@ pub async fn assign(
     };
     let by = peer.map_or_else(String::new, |Extension(Peer(peer))| peer);
     let done = detail(api, move |api| {
+        let taken = api.events.taken(&api.gate, &subscriber, &adjustment);
         let done = api.gate.set(&subscriber, &adjustment)?;
         logs::set(&subscriber, &adjustment, &by);
-        api.events.set(&by, &subscriber, &adjustment);
+        api.events.set(&by, &subscriber, &adjustment, &taken);
         Ok(done)
     });
     done.await
@@ -94,7 +96,7 @@ pub async fn release(
             moves: vec![MatchChange::Release(what)],
             ..Adjustment::default()
         };
-        api.events.set(&by, &subscriber, &release);
+        api.events.set(&by, &subscriber, &release, &Taken::new());
         tracing::info!(subscriber, released = %what, by, "set");
         Ok(subscriber)
     });

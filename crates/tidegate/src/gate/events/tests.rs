@@ -19,7 +19,9 @@ fn events_say_when_who_and_what() {
         )],
         ..Adjustment::default()
     };
-    events.set("uid 0 pid 7", "alice", &adjustment);
+    let holder = |_: &Match| Some("cem".to_owned());
+    let taken = taken("alice", &adjustment.moves, holder);
+    events.set("uid 0 pid 7", "alice", &adjustment, &taken);
     let turn = Turn {
         plan: "slow".into(),
         why: tidegate_gate::calendar::Why::Quota,
@@ -35,13 +37,15 @@ fn events_say_when_who_and_what() {
         all,
         [
             json!({ "by": "uid 0 pid 7", "event": "set", "subscriber": "alice", "down": 20_000_000,
-                "suspended": false, "addresses": ["192.0.2.7/32 assigned"] }),
+                "suspended": false, "addresses": ["192.0.2.7/32 assigned"],
+                "taken_from": { "cem": ["192.0.2.7/32"] } }),
             json!({ "by": "the daemon", "event": "turn", "subscriber": "bob", "plan": "slow", "why": "quota" }),
             json!({ "by": "the daemon", "event": "turn", "subscriber": "alice" }),
         ]
     );
     assert_eq!(events.latest(1, Some("alice")).expect("read").len(), 1);
     assert_eq!(events.latest(9, Some("bob")).expect("read").len(), 1);
+    assert_eq!(events.latest(9, Some("cem")).expect("read").len(), 1);
 }
 
 #[test]

@@ -211,6 +211,23 @@ fn a_gate_that_is_attached_nowhere_says_so() {
 }
 
 #[test]
+fn a_device_without_a_link_is_shown() {
+    let mut fake = Fake::new(1);
+    let reading = fake.read().expect("read");
+    let mut overview = fake.overview().expect("one");
+    for (link, shown, absent) in [
+        (Some(false), "no link: no packet passes", "link up"),
+        (Some(true), "link up", "no link"),
+        (None, "eth0", "link"),
+    ] {
+        overview.attachments[0].link = link;
+        let status = view::status(&overview, &reading);
+        let whole = text(|out| whole(out, &status, paint()));
+        assert!(whole.contains(shown) && !whole.contains(absent), "{whole}");
+    }
+}
+
+#[test]
 fn usage_is_exported_as_csv() {
     let mut fake = Fake::new(2);
     let roster = std::sync::Arc::make_mut(&mut fake.roster);

@@ -49,13 +49,20 @@ fn limits_are_told_in_a_line() {
 
 #[test]
 fn addresses_are_told_in_a_line_of_bounded_length() {
-    assert_eq!(addresses(&one(|_| ())), "s000000: vlan 1");
+    let none_lost = Taken::new();
+    assert_eq!(addresses(&one(|_| ()), &none_lost), "s000000: vlan 1");
+    let taken = Taken::from([("bob".to_owned(), vec!["vlan 1".to_owned()])]);
+    let lines = "s000000: vlan 1\nvlan 1: bob no longer";
+    assert_eq!(addresses(&one(|_| ()), &taken), lines);
     let none = one(|one| one.matches.clear());
-    assert_eq!(addresses(&none), "s000000: no addresses or tags");
+    assert_eq!(
+        addresses(&none, &none_lost),
+        "s000000: no addresses or tags"
+    );
     let many = one(|one| one.matches = (1..=10).map(Match::Vlan).collect());
     let wanted =
         "s000000: vlan 1, vlan 2, vlan 3, vlan 4, vlan 5, vlan 6, vlan 7, vlan 8 and 2 more";
-    assert_eq!(addresses(&many), wanted);
+    assert_eq!(addresses(&many, &none_lost), wanted);
     let what = Match::Vlan(7);
     assert_eq!(
         released(&what, "alice", Some("bob")),

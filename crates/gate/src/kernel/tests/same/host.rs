@@ -47,7 +47,6 @@ impl Host {
     /// A packet, how many of its bytes can be read, and whether it is dropped.
     fn packet(&mut self, now: Nanos, frame: &[u8], readable: usize, dropped: bool) {
         let given = &frame[..readable.min(frame.len())];
-        self.input.push(b'P');
         self.input.extend(now.to_ne_bytes());
         self.input.extend((frame.len() as u32).to_ne_bytes());
         self.input.extend((given.len() as u32).to_ne_bytes());
@@ -127,11 +126,17 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
                 sequence.rate = switch(&mut pair, &mut random);
                 host.add_maps(&mut pair);
             }
-            let (now, flow, bytes) = sequence.next();
-            let before = pair.sent.1;
-            assert!(pair.offer(now, flow, bytes), "seed {seed}, packet {number}");
-            let frame = &pair.frames[usize::from(flow)][..14 + usize::from(bytes)];
-            host.packet(now, frame, 64, pair.sent.1 > before);
+            let (now, mut flow, mut bytes) = sequence.next();
+            // Two packets may come at one time, by two processors.
+            let together = 1 + number % 2;
+            host.input.push([b'P', b'T'][number % 2]);
+            for _ in 0..together {
+                let before = pair.sent.1;
+                assert!(pair.offer(now, flow, bytes), "seed {seed}, packet {number}");
+                let frame = &pair.frames[usize::from(flow)][..14 + usize::from(bytes)];
+                host.packet(now, frame, 64, pair.sent.1 > before);
+                (_, flow, bytes) = sequence.next();
+            }
         }
         // Frames with random bytes, about which the kernel's program decides as well.
         for _ in 0..500 {
@@ -148,6 +153,7 @@ fn the_same_c_decides_the_same_outside_of_the_kernel() {
                 .update("test_time", &0u32.to_ne_bytes(), &time)
                 .unwrap();
             let drops = run(&pair.xdp, &junk) == 1;
+            host.input.push(b'P');
             host.packet(now, &junk, junk.len(), drops);
         }
         (sent, dropped) = (sent + pair.sent.0, dropped + pair.sent.1);
