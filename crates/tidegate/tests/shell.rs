@@ -12,6 +12,7 @@ mod users;
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,25 @@ fn left(machine: &Namespace) -> String {
         .filter(|line| line.starts_with("tg"))
         .collect();
     devices + &machine.run("nft", "list tables").expect("nft runs")
+}
+
+/// The files that `-o` leaves.
+const RESULTS: [&str; 4] = [
+    "elements.parquet",
+    "inside.pcap",
+    "outside.pcap",
+    "windows.parquet",
+];
+
+/// The names in a folder, in order.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<_> = entries
+        .map(|entry| name(entry).to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -267,24 +287,7 @@ fn a_scenario_s_path_is_the_shell_s_and_its_results_are_kept() {
     let micros: u64 = out.trim().parse().expect("a time");
     assert!((30_000..1_000_000).contains(&micros), "{micros} us");
 
-    let mut names: Vec<String> = fs::read_dir(&results)
-        .expect("results")
-        .map(|entry| {
-            entry
-                .expect("a file")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .collect();
-    names.sort();
-    let wanted = [
-        "elements.parquet",
-        "inside.pcap",
-        "outside.pcap",
-        "windows.parquet",
-    ];
-    assert_eq!(names, wanted);
+    assert_eq!(names_in(&results), RESULTS);
     for end in ["inside.pcap", "outside.pcap"] {
         let file = fs::File::open(results.join(end)).expect("a capture");
         let mut capture = Capture::new(file).expect("a capture");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::program::parts;
-use super::{left, machine};
+use super::{RESULTS, left, machine, names_in};
 use tidegate_testbed::namespace::Namespace;
 
 /// The words of setpriv for a user without rights.
@@ -106,18 +106,7 @@ fn users_without_rights_get_results() {
     ];
     let (code, _, said) = as_nobody(&machine, &program, &words);
     assert_eq!((code, said.as_str()), (0, ""));
-    let names = fs::read_dir(&results).expect("a folder");
-    let mut names: Vec<_> = names
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
-    names.sort();
-    let wanted = [
-        "elements.parquet",
-        "inside.pcap",
-        "outside.pcap",
-        "windows.parquet",
-    ];
-    assert_eq!(names, wanted);
+    assert_eq!(names_in(&results), RESULTS);
 }
 
 #[test]
