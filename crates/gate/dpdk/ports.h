@@ -42,7 +42,7 @@ static int open_port(u16 port, u32 queues, u64 spread, bool is_long)
 	struct rte_eth_conf conf = { 0 };
 	conf.rxmode.mtu = is_long ? longest(&info) : 0;
 	// Both directions of a subscriber go to the same core, where the port can do that. Some ports spread packets of TCP and UDP only
-	// if they are told so.
+	// if both are named.
 	u64 kinds = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP;
 	conf.rx_adv_conf.rss_conf.rss_hf = (kinds | spread) & info.flow_type_rss_offloads;
 	if (queues > 1 && conf.rx_adv_conf.rss_conf.rss_hf)
