@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Memory, ports and cores of the data path on DPDK. src/dpdk/sys.rs calls this.
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
@@ -17,7 +20,20 @@ enum map { SETTINGS, CURRENT, SEATS4, SEATS6, SEATS_LINK, BINDINGS, PORTS_MAP, P
 
 int tidegate_dpdk_init(int count, char **arguments)
 {
-	return rte_eal_init(count, arguments) < 0 ? -rte_errno : 0;
+	// Of arguments that are wrong, DPDK writes a line to standard error, and all that it knows of any to standard output.
+	fflush(stdout);
+	int output = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (output >= 0 && nowhere >= 0)
+		dup2(nowhere, STDOUT_FILENO);
+	int error = rte_eal_init(count, arguments) < 0 ? -rte_errno : 0;
+	fflush(stdout);
+	if (output >= 0 && nowhere >= 0)
+		dup2(output, STDOUT_FILENO);
+	if (output >= 0)
+		close(output);
+	if (nowhere >= 0)
+		close(nowhere);
+	return error;
 }
 
 const char *tidegate_dpdk_error(int number) { return rte_strerror(number < 0 ? -number : number); }

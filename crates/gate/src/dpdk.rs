@@ -21,13 +21,14 @@ use crate::maps::watched;
 use crate::maps::{Maps, MapsError};
 use crate::path::{DataPath, Others, PathError, Remembered};
 use crate::table::{
-    Attachment, Counters, Direction, LimiterState, Match, NodeState, PerDirection, Plan, Seat,
-    Settings,
+    Attachment, Counters, Direction, Hook, LimiterState, Match, NodeState, PerDirection, Plan,
+    Seat, Settings,
 };
 
 mod beside;
 mod devices;
 mod error;
+mod interfaces;
 mod maps;
 pub mod measure;
 mod sys;
@@ -65,10 +66,12 @@ static PROCESS: Mutex<Process> = Mutex::new(Process {
 impl Process {
     /// Closes the data path, unless a core does not end.
     fn close(&mut self) {
+        interfaces::closing();
         self.stuck = match sys::close() {
             Err(DpdkError::Silent { worker }) => Some(worker),
             _ => {
                 beside::forget();
+                interfaces::give_up();
                 self.pins = None;
                 None
             }
@@ -131,6 +134,7 @@ impl Dpdk {
             return Err(DpdkError::Taken);
         }
         let devices = Devices::chosen()?;
+        interfaces::claim(devices.pair())?;
         if !process.started {
             sys::init(&devices.arguments())?;
             process.started = true;
@@ -234,7 +238,8 @@ impl Dpdk {
                 network: network(directions),
                 sleeps: self.devices.are_software(),
             };
-            sys::start(self.devices.ports(), start)?;
+            sys::start(self.devices.ports(), start).map_err(|error| self.devices.named(error))?;
+            interfaces::opened();
             self.runs = true;
         }
         sys::limit(directions)
@@ -275,9 +280,17 @@ impl DataPath for Dpdk {
         Ok(Self::create(pins, settings)?)
     }
 
+    fn hook(hook: Hook) -> Hook {
+        hook.on_dpdk()
+    }
+
     fn open(pins: &Path) -> Result<Self, PathError> {
         // The one that made it has it.
         Err(DpdkError::Missing(pins.to_owned()).into())
+    }
+
+    fn place(_: &Path) -> String {
+        "gate on DPDK".to_owned()
     }
 
     fn exists(pins: &Path) -> bool {
@@ -435,7 +448,9 @@ impl DataPath for Dpdk {
     fn unknown(&self) -> Result<Others, PathError> {
         let strangers = layout::strangers(|reason| Ok::<_, PathError>(sys::tally(reason)))?;
         let named = strangers.into_iter().map(|one| (one.reason, one.packets));
-        let lost = sys::LOSSES.into_iter().zip(sys::lost());
+        let mut lost = sys::lost();
+        lost[sys::MISSED] += interfaces::lost();
+        let lost = sys::LOSSES.into_iter().zip(lost);
         Ok(named.chain(lost).collect())
     }
 
@@ -471,7 +486,11 @@ impl DataPath for Dpdk {
 
     fn link(&self, attachment: &Attachment) -> Option<bool> {
         let index = self.devices.index(&attachment.interface).ok()?;
-        sys::links()[index]
+        match self.devices.pair()[index].over() {
+            // DPDK takes it for granted that packet sockets have one.
+            Some(interface) => interfaces::link(interface),
+            None => sys::links()[index],
+        }
     }
 
     fn remove(self) -> Result<(), PathError> {

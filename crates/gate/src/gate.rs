@@ -117,12 +117,13 @@ impl<D: DataPath> Gate<D> {
         if config.state != self.store.folder() {
             return Err(GateError::Fixed { key: "state" });
         }
-        let (next, mut report) = change::next_by(&self.state, config, self.look.as_ref())?;
+        let (mut next, mut report) = change::next_by(&self.state, config, self.look.as_ref())?;
+        Self::place(&mut next);
         Self::has_schemes(config)?;
         let attached = self.path.attachments();
         for attachment in &next.attachments {
             if !self.state.attachments.contains(attachment) {
-                D::check(attachment).map_err(|source| path_error(&self.state.pins, source))?;
+                D::check(attachment).map_err(|source| path_error::<D>(&self.state.pins, source))?;
             }
         }
         let gone = attached
@@ -197,6 +198,14 @@ impl<D: DataPath> Gate<D> {
     /// Whether a change could neither be completed nor undone. The next change tries it again.
     pub fn is_unsettled(&self) -> bool {
         self.pending.is_some()
+    }
+
+    /// Notes where this data path takes the packets of a state that was made from a file.
+    fn place(state: &mut GateState) {
+        state.network = D::network();
+        for attachment in &mut state.attachments {
+            attachment.hook = D::hook(attachment.hook);
+        }
     }
 
     /// The data path.

@@ -9,7 +9,7 @@ use tidegate_limiter::{Nanos, NetworkNode, Scheme};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::table::{
-    Attachment, Counters, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
+    Attachment, Counters, Hook, LimiterState, Match, NodeState, PerDirection, Plan, Seat, Settings,
 };
 
 /// Numbers of packets that no limiter saw, by the name of the reason.
@@ -84,6 +84,10 @@ pub trait DataPath: Sized {
     fn sees(_pins: &Path) -> Result<(), PathError> {
         Ok(())
     }
+    /// Where this data path takes the packets that the file takes at this hook.
+    fn hook(hook: Hook) -> Hook {
+        hook
+    }
     /// The network namespace whose interfaces this process would attach to, if there can be several.
     fn network() -> Option<u64> {
         None
@@ -96,6 +100,10 @@ pub trait DataPath: Sized {
     /// The names of such programs that are in force now.
     fn outdated(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+    /// The gate in this folder, in messages.
+    fn place(pins: &Path) -> String {
+        format!("gate at {}", pins.display())
     }
     /// Whether a data path is there.
     fn exists(pins: &Path) -> bool;

@@ -271,6 +271,10 @@ pub enum Hook {
     NatIngress,
     /// tc, outgoing packets whose sources the kernel has translated.
     NatEgress,
+    /// A device of DPDK, incoming packets.
+    DpdkIngress,
+    /// A device of DPDK, outgoing packets.
+    DpdkEgress,
 }
 
 impl Hook {
@@ -283,12 +287,23 @@ impl Hook {
             Self::XdpGeneric => "xdp-generic",
             Self::NatIngress => "nat-ingress",
             Self::NatEgress => "nat-egress",
+            Self::DpdkIngress => "dpdk-ingress",
+            Self::DpdkEgress => "dpdk-egress",
+        }
+    }
+
+    /// Where DPDK takes the packets that the kernel takes at this hook. It has none for translated addresses, and refuses them.
+    pub fn on_dpdk(self) -> Self {
+        match self {
+            Self::TcIngress | Self::XdpNative | Self::XdpGeneric => Self::DpdkIngress,
+            Self::TcEgress => Self::DpdkEgress,
+            other => other,
         }
     }
 
     /// Whether packets are taken as they go out.
     pub fn is_egress(self) -> bool {
-        matches!(self, Self::TcEgress | Self::NatEgress)
+        matches!(self, Self::TcEgress | Self::NatEgress | Self::DpdkEgress)
     }
 
     /// Whether it is XDP.

@@ -53,7 +53,7 @@ pub fn pins(state: &Path) -> Result<PathBuf, ControlError> {
         // There may be a gate whose state was lost. Opening it reports this.
         None if state == Path::new(Config::STATE) => Ok(Config::PINS.into()),
         None => Err(ControlError::Down(format!(
-            "no gate is up with its state in {}: start one with `tidegate gate up`, or remove one whose state is lost with `tidegate gate down --pins FOLDER`",
+            "no gate is up with its state in {}: start one with `tidegate gate up` or `tidegate gate run`, name the folder of its key `state` with --state, or remove one whose state is lost with `tidegate gate down --pins FOLDER`",
             state.display()
         ))),
     }

@@ -50,11 +50,18 @@ impl Device {
         words.filter(|word| is_pci(word))
     }
 
-    /// The value of one of its arguments, as a number.
-    fn number(&self, name: &str) -> Option<u32> {
+    /// The value of one of its arguments.
+    fn argument(&self, name: &str) -> Option<&str> {
         let mut arguments = self.device.split(',').skip(1);
-        let value = arguments.find_map(|one| one.strip_prefix(name)?.strip_prefix('='))?;
-        value.parse().ok()
+        arguments.find_map(|one| one.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// The interface of the kernel that it takes packets from by packet sockets.
+    pub(super) fn over(&self) -> Option<&str> {
+        self.device
+            .starts_with("net_af_packet")
+            .then(|| self.argument("iface"))
+            .flatten()
     }
 }
 
@@ -93,7 +100,8 @@ impl Devices {
         let [one, other] = devices else {
             return Err(wrong("give --dpdk twice: the gate is between two devices"));
         };
-        if one.interface == other.interface || one.port() == other.port() {
+        let is_over_one = one.over().is_some() && one.over() == other.over();
+        if one.interface == other.interface || one.port() == other.port() || is_over_one {
             return Err(wrong("both are the same"));
         }
         Ok(Self {
@@ -128,13 +136,34 @@ impl Devices {
         let sizes = self
             .pair
             .iter()
-            .filter_map(|device| device.number("framesz"));
+            .filter_map(|device| device.argument("framesz")?.parse().ok());
         sizes.fold(least, u32::max).min(MOST_FRAME)
+    }
+
+    /// Both devices.
+    pub(super) fn pair(&self) -> &[Device; 2] {
+        &self.pair
     }
 
     /// The names of the ports.
     pub(super) fn ports(&self) -> [&str; 2] {
         self.pair.each_ref().map(Device::port)
+    }
+
+    /// An error about a port, in the words of these devices.
+    pub(super) fn named(&self, error: DpdkError) -> DpdkError {
+        match error {
+            DpdkError::Port { device } => {
+                let of_port = |one: &&Device| one.port() == device && one.is_virtual();
+                match self.pair.iter().find(of_port) {
+                    Some(one) => DpdkError::Virtual {
+                        device: one.device.clone(),
+                    },
+                    None => DpdkError::Port { device },
+                }
+            }
+            other => other,
+        }
     }
 
     /// The index of the port that is this interface of the file.
@@ -254,9 +283,13 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("give --dpdk twice"), "{error}");
-        let error = Devices::new(&[one.clone(), one], "")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("both are the same"), "{error}");
+        let over = |name: &str| format!("{name}=net_af_packet_{name},iface=wan").parse();
+        for pair in [
+            [one.clone(), one],
+            [over("wan").unwrap(), over("lan").unwrap()],
+        ] {
+            let error = Devices::new(&pair, "").unwrap_err().to_string();
+            assert!(error.contains("both are the same"), "{error}");
+        }
     }
 }

@@ -42,6 +42,57 @@ pub enum DpdkError {
         /// The device.
         device: String,
     },
+    /// DPDK could not make a virtual device.
+    #[error(
+        "DPDK cannot make the device {device}: its own lines above (EAL: …) may say why, such as an argument of it that is wrong"
+    )]
+    Virtual {
+        /// The device.
+        device: String,
+    },
+    /// DPDK does not start with the arguments.
+    #[error(
+        "DPDK does not start: {why}. Its own lines above (EAL: …) say which argument of --dpdk or --eal is wrong"
+    )]
+    Arguments {
+        /// Why.
+        why: String,
+    },
+    /// DPDK has no driver for a device.
+    #[error(
+        "DPDK does not start: it has no driver of one of the names {0}. Virtual devices are named by their driver and a number, such as net_af_packet0"
+    )]
+    Driver(String),
+    /// The kernel does not have an interface of a virtual device.
+    #[error(
+        "there is no interface {interface} in this network namespace, which --dpdk names in {device}"
+    )]
+    NoInterface {
+        /// The interface.
+        interface: String,
+        /// The device.
+        device: String,
+    },
+    /// Another process has an interface.
+    #[error(
+        "{} passes the packets of {interface} on already, by DPDK: stop that gate or wire first (`tidegate gate down`, with the \
+         --state of that one), or both would pass each packet",
+        process.map_or_else(|| "a process".to_owned(), |number| format!("process {number}"))
+    )]
+    InUse {
+        /// The interface.
+        interface: String,
+        /// The number of the process, if it is known.
+        process: Option<u32>,
+    },
+    /// It cannot be told whether another process has an interface.
+    #[error("cannot claim the interface {interface} for this process: {source}")]
+    Claim {
+        /// The interface.
+        interface: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// There is no core for packets.
     #[error("DPDK has one core, which is for control: give at least two, as in --eal '-l 0,1'")]
     Cores,
@@ -60,7 +111,8 @@ pub enum DpdkError {
     },
     /// There is no memory for something.
     #[error(
-        "DPDK: {what}: there is no memory left: reserve more hugepages (vm.nr_hugepages), or with --no-huge give more by --eal '-m MB'"
+        "DPDK: {what}: there is no memory left: reserve more hugepages (vm.nr_hugepages), or with --no-huge give more by --eal '-m MB': \
+         512 MB do without shapers and 1000 with them, for frames of up to 2,000 bytes"
     )]
     Memory {
         /// The step.

@@ -133,6 +133,17 @@ pub(super) fn init(arguments: &[String]) -> Result<(), DpdkError> {
     match unsafe { tidegate_dpdk_init(count, Vec::leak(words).as_mut_ptr()) } {
         // So it is where no hugepages are reserved, too.
         denied if denied == -nix::libc::EACCES => Err(DpdkError::Denied),
+        wrong if wrong == -nix::libc::EINVAL => Err(DpdkError::Arguments {
+            why: text_of(wrong),
+        }),
+        unknown if unknown == -nix::libc::ENODEV => {
+            let virtual_ones = arguments.iter().filter_map(|word| {
+                let device = word.strip_prefix("--vdev=")?;
+                device.split(',').next()
+            });
+            let names: Vec<&str> = virtual_ones.collect();
+            Err(DpdkError::Driver(names.join(" and ")))
+        }
         result => checked("starting DPDK", result),
     }
 }
@@ -426,6 +437,9 @@ pub(super) const LOSSES: [&str; 5] = [
     "port_refused",
     "port_failed",
 ];
+
+/// The place of packets that came in faster than they were taken.
+pub(super) const MISSED: usize = 1;
 
 /// Packets that a port had no room to send, that came in faster than they were taken, that another core had no room for, that a
 /// port took for damaged or too long, and that a port failed to send.

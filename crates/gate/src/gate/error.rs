@@ -7,13 +7,13 @@ use tidegate_limiter::Scheme;
 
 use crate::change::ChangeError;
 use crate::config::{Config, ConfigErrors};
-use crate::path::PathError;
+use crate::path::{DataPath, PathError};
 
 /// Why a gate did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// No gate is up.
-    #[error("no gate is up at {}: start one with `tidegate gate up`, or name the folder of its key `state` with --state", pins.display())]
+    #[error("no gate is up at {}: start one with `tidegate gate up` or `tidegate gate run`, or name the folder of its key `state` with --state", pins.display())]
     NotUp {
         /// The folder of its pins.
         pins: PathBuf,
@@ -148,9 +148,9 @@ fn named(state: Option<&Path>, pins: Option<&Path>) -> String {
 }
 
 /// The error of a data path as a whole.
-pub(super) fn path_error(pins: &Path, source: PathError) -> GateError {
+pub(super) fn path_error<D: DataPath>(pins: &Path, source: PathError) -> GateError {
     GateError::Path {
-        doing: format!("gate at {}", pins.display()),
+        doing: D::place(pins),
         source,
     }
 }

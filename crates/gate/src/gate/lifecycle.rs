@@ -53,12 +53,12 @@ impl<D: DataPath> Gate<D> {
         // A state may be left of a gate that is gone, for example since the machine restarted.
         let empty = GateState::empty(config.pins.clone(), secret()?);
         let (mut next, mut report) = change::next(&empty, config)?;
-        next.network = D::network();
+        Self::place(&mut next);
         // There was nothing that they could differ from.
         (report.settings, report.nodes) = (Vec::new(), false);
         Self::has_schemes(config)?;
         for attachment in &next.attachments {
-            D::check(attachment).map_err(|source| path_error(&config.pins, source))?;
+            D::check(attachment).map_err(|source| path_error::<D>(&config.pins, source))?;
         }
         store.clear()?;
         drop(store);
@@ -66,7 +66,7 @@ impl<D: DataPath> Gate<D> {
         store.begin(&next)?;
         let settings = next.settings();
         let made = D::create(&config.pins, &settings)
-            .map_err(|source| path_error(&config.pins, source))
+            .map_err(|source| path_error::<D>(&config.pins, source))
             .and_then(|mut path| {
                 path.prepare(&next.attachments);
                 let changes = change::changes(&empty, &next, &[], true);
@@ -150,7 +150,7 @@ impl<D: DataPath> Gate<D> {
             Err(_) if loaded.current.is_none() && loaded.undo.is_none() => {
                 return Err(Self::given_up(pins, &mut store));
             }
-            Err(source) => return Err(path_error(pins, source)),
+            Err(source) => return Err(path_error::<D>(pins, source)),
         };
         let renewal = path.renew();
         let was_up = loaded.current.is_some();
@@ -198,7 +198,7 @@ impl<D: DataPath> Gate<D> {
 
     /// Removes a gate whose start was interrupted and cannot be completed. Returns the error to report.
     fn given_up(pins: &Path, store: &mut Store) -> GateError {
-        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        let cleared = D::clear(pins).map_err(|source| path_error::<D>(pins, source));
         let cleared = cleared.and_then(|()| store.clear());
         cleared.err().unwrap_or(GateError::NotUp {
             pins: pins.to_owned(),
@@ -231,7 +231,7 @@ impl<D: DataPath> Gate<D> {
         let removed = self.path.remove();
         // If a part cannot be removed, it is not a gate: no state may belong to it.
         let forgotten = self.store.clear();
-        removed.map_err(|source| path_error(&pins, source))?;
+        removed.map_err(|source| path_error::<D>(&pins, source))?;
         forgotten
     }
 
@@ -252,7 +252,7 @@ impl<D: DataPath> Gate<D> {
         // A state that cannot be read belongs to no gate.
         let loaded = store.load().unwrap_or_default();
         // This also removes files of a process that was killed early.
-        let cleared = D::clear(pins).map_err(|source| path_error(pins, source));
+        let cleared = D::clear(pins).map_err(|source| path_error::<D>(pins, source));
         if Self::other(&loaded, pins).is_some() {
             return cleared.map(|()| there);
         }
@@ -264,7 +264,7 @@ impl<D: DataPath> Gate<D> {
 
 /// Checks that this process would see a gate there.
 pub(super) fn sees<D: DataPath>(pins: &Path) -> Result<(), GateError> {
-    D::sees(pins).map_err(|source| path_error(pins, source))
+    D::sees(pins).map_err(|source| path_error::<D>(pins, source))
 }
 
 /// Checks that the interfaces of a gate are those that this process sees. Others may have the same numbers.
@@ -283,7 +283,7 @@ fn taken_off<D: DataPath>(path: D, pins: &Path, first: GateError) -> GateError {
         Ok(()) => first,
         Err(source) => GateError::Half {
             first: Box::new(first),
-            second: Box::new(path_error(pins, source)),
+            second: Box::new(path_error::<D>(pins, source)),
         },
     }
 }

@@ -90,7 +90,7 @@ impl<D: DataPath> Gate<D> {
     /// # Errors
     /// If the data path cannot be read.
     pub fn export(&self, within: u64) -> Result<Vec<u8>, GateError> {
-        let failed = |source| path_error(&self.state.pins, source);
+        let failed = |source| path_error::<D>(&self.state.pins, source);
         let now = self.path.now();
         let since = now.saturating_sub(within);
         let read = self.path.export(0..self.state.limiters(), since);
@@ -156,7 +156,7 @@ impl<D: DataPath> Gate<D> {
             let taken = self
                 .path
                 .import(number, (lane.plan, lane.version), &limiter.state, at);
-            let taken = taken.map_err(|source| path_error(&self.state.pins, source))?;
+            let taken = taken.map_err(|source| path_error::<D>(&self.state.pins, source))?;
             if taken {
                 self.taken.insert(number, at);
                 done.taken += 1;

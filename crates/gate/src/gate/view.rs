@@ -76,7 +76,7 @@ impl<D: DataPath> View<D> {
             return Err(GateError::NotUp { pins: state.pins });
         }
         here::<D>(&state)?;
-        let path = D::open(&state.pins).map_err(|source| path_error(&state.pins, source))?;
+        let path = D::open(&state.pins).map_err(|source| path_error::<D>(&state.pins, source))?;
         Ok(Self {
             folder: folder.to_owned(),
             path,

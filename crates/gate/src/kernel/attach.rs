@@ -69,14 +69,25 @@ fn failed(what: &'static str, attachment: &Attachment) -> impl Fn(io::Error) -> 
 const TC: [&str; 4] = ["tc_down", "tc_up", "tc_down_ip", "tc_up_ip"];
 const XDP: [&str; 4] = ["xdp_down", "xdp_up", "xdp_down_ip", "xdp_up_ip"];
 
+/// What the kernel runs at a hook, and where.
+fn place_of(attachment: &Attachment) -> Result<([&'static str; 4], LinkTarget), KernelError> {
+    Ok(match attachment.hook {
+        Hook::TcIngress => (TC, LinkTarget::TcxIngress),
+        Hook::TcEgress => (TC, LinkTarget::TcxEgress),
+        Hook::NatIngress => (content::NAT, LinkTarget::TcxIngress),
+        Hook::NatEgress => (content::NAT, LinkTarget::TcxEgress),
+        Hook::XdpNative => (XDP, LinkTarget::XdpNative),
+        Hook::XdpGeneric => (XDP, LinkTarget::XdpGeneric),
+        Hook::DpdkIngress | Hook::DpdkEgress => {
+            return Err(KernelError::NoHook(attachment.hook.name()));
+        }
+    })
+}
+
 pub(super) fn program_of(attachment: &Attachment) -> Result<&'static str, KernelError> {
     let ethernet = sys::is_ethernet(&attachment.interface)
         .map_err(failed("reading the link layer", attachment))?;
-    let all = match attachment.hook {
-        Hook::TcIngress | Hook::TcEgress => TC,
-        Hook::NatIngress | Hook::NatEgress => content::NAT,
-        Hook::XdpNative | Hook::XdpGeneric => XDP,
-    };
+    let (all, _) = place_of(attachment)?;
     let up = usize::from(attachment.direction == Direction::Up);
     Ok(all[up + 2 * usize::from(!ethernet)])
 }
@@ -129,12 +140,7 @@ pub(super) fn attach(
         }
     }
     let program = load::program(pins, program_of(attachment)?)?;
-    let place = match attachment.hook {
-        Hook::TcIngress | Hook::NatIngress => LinkTarget::TcxIngress,
-        Hook::TcEgress | Hook::NatEgress => LinkTarget::TcxEgress,
-        Hook::XdpNative => LinkTarget::XdpNative,
-        Hook::XdpGeneric => LinkTarget::XdpGeneric,
-    };
+    let (_, place) = place_of(attachment)?;
     let at_tc = !attachment.hook.is_xdp();
     if at_tc && !beside && is_taken(pins, interface, place) {
         return Err(KernelError::OtherGate(attachment.interface.clone()));

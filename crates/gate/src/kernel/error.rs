@@ -91,6 +91,9 @@ pub enum KernelError {
          `tidegate gate down --pins FOLDER`, or write other-gates = \"allow\" in the file of this one"
     )]
     OtherGate(String),
+    /// The hook is one of DPDK.
+    #[error("the kernel has no hook {0}")]
+    NoHook(&'static str),
     /// The gate is attached there already.
     #[error("the gate is attached to {0} already, at this hook and in this direction")]
     Attached(String),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use tidegate_gate::config::Log;
 use tidegate_limiter::Rate;
 
@@ -93,6 +94,7 @@ Examples:
   tidegate gate check gate.toml
   tidegate gate check gate.toml && sudo tidegate gate reload
   tidegate gate check --lenient gate.toml         list the lines that would be skipped
+  tidegate gate check gate.toml --dpdk wan=0000:03:00.0 --dpdk lan=0000:03:00.1
 ";
 
 /// Check configurations, and show what they would limit.
@@ -107,6 +109,8 @@ pub struct Check {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub imports: Imports,
+    #[command(flatten)]
+    pub devices: OnDpdk,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -169,7 +173,7 @@ pub struct Run {
 }
 
 /// What the packets of a gate on DPDK pass through.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct OnDpdk {
     /// Pass packets by DPDK instead of the kernel, between these two devices: each is a name, which for `run` is an interface
     /// of the file, and a PCI address or a virtual device with its arguments
@@ -209,6 +213,9 @@ pub struct Wire {
     /// How often it tries to open the devices then
     #[arg(long, hide = true, value_name = "NUMBER", default_value_t = 1)]
     pub tries: u32,
+    /// The gate's log of events
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub events: Option<PathBuf>,
     /// Format of the log on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

@@ -12,6 +12,7 @@ pub mod serve;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -61,11 +62,20 @@ pub struct Api {
     pub certificates: Arc<[Certificate]>,
     /// The other gate of a pair.
     pub pair: Option<Arc<Pair>>,
+    /// Whether a process stands by for this one, where the limits end with it.
+    pub stands_by: Option<Arc<AtomicBool>>,
     /// Ends the daemon.
     pub end: Arc<Notify>,
 }
 
 impl Api {
+    /// On DPDK: whether a process stands by.
+    fn stands_by(&self) -> Option<bool> {
+        self.stands_by
+            .as_ref()
+            .map(|one| one.load(Ordering::Acquire))
+    }
+
     /// Reads the file and the certificates again.
     ///
     /// # Errors
@@ -287,9 +297,11 @@ async fn ask<T: Send + 'static>(
     (status = "default", description = "What went wrong", body = Problem)))]
 async fn status(State(api): State<Api>) -> Result<Json<Status>, Refusal> {
     let pair = api.pair.as_ref().map(|pair| pair.status());
+    let stands_by = api.stands_by();
     let all = ask(api, |api| api.gate.everything()).await?;
     Ok(Json(Status {
         pair,
+        stands_by,
         ..view::status(&all.overview, &all.reading)
     }))
 }
@@ -533,7 +545,7 @@ async fn events(
 async fn scrape(State(api): State<Api>) -> Result<impl IntoResponse, Refusal> {
     let text = ask(api, |api| {
         let pair = api.pair.as_ref().map(|pair| pair.status());
-        metrics::scrape(&api.gate, api.bounds, pair)
+        metrics::scrape(&api.gate, api.bounds, pair, api.stands_by())
     })
     .await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))

@@ -10,7 +10,7 @@ use tidegate_gate::config::{Config, Listen, Problem};
 use tidegate_gate::limits::Limits;
 use tidegate_gate::table::{Direction, Match};
 
-use super::{commands, remote};
+use super::{commands, dpdk, remote};
 use crate::cli::gate::Check;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -21,9 +21,17 @@ mod files;
 pub fn run(options: &Check) -> anyhow::Result<Exit> {
     let mut out = Output::stdout();
     let mut exit = Exit::Done;
+    let on_dpdk = !options.devices.dpdk.is_empty();
     for file in &options.files {
         match Config::read_as(file, options.imports.lenient) {
-            Ok(config) => summary(&mut out, &config, &warnings(&config))?,
+            Ok(config) => {
+                let mut said = warnings(&config, on_dpdk);
+                if on_dpdk {
+                    let wrong = dpdk::mistakes(&config, &options.devices)?.into_iter();
+                    said.extend(wrong.map(|text| format!("the daemon would not start: {text}")));
+                }
+                summary(&mut out, &config, &said, on_dpdk)?;
+            }
             Err(errors) => {
                 // Keeps the order of the files where both outputs go to one terminal.
                 out.flush()?;
@@ -36,11 +44,21 @@ pub fn run(options: &Check) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Writes the limits that a configuration would set.
-fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Result<()> {
+/// Writes the limits that a configuration would set, in the kernel or on DPDK.
+fn summary(
+    out: &mut impl Write,
+    config: &Config,
+    warnings: &[String],
+    on_dpdk: bool,
+) -> io::Result<()> {
     writeln!(out, "{} is valid", config.file.display())?;
     for attachment in &config.attachments {
-        let (interface, hook) = (&attachment.interface, attachment.hook.name());
+        let (interface, hook) = (&attachment.interface, attachment.hook);
+        let hook = match on_dpdk {
+            true => hook.on_dpdk(),
+            false => hook,
+        };
+        let hook = hook.name();
         let way = attachment.direction.name();
         writeln!(out, "  {interface:<15} {hook:<11} {way}")?;
     }
@@ -79,7 +97,9 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
         plural(config.plans.len() as u64, "plan", "plans"),
         plural(limits.len() as u64, "combination", "combinations"),
     )?;
-    if let Ok(Footprint { tables, entries }) = Footprint::of(config) {
+    if let Ok(Footprint { tables, entries }) = Footprint::of(config)
+        && !on_dpdk
+    {
         let flows = config
             .watch
             .as_ref()
@@ -115,7 +135,7 @@ fn summary(out: &mut impl Write, config: &Config, warnings: &[String]) -> io::Re
 }
 
 /// Warnings: settings that are valid but may be unintended, or would not start on this machine.
-fn warnings(config: &Config) -> Vec<String> {
+fn warnings(config: &Config, on_dpdk: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     // This file is about the network namespace of this process. sysfs may be about another one.
     let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
@@ -126,7 +146,8 @@ fn warnings(config: &Config) -> Vec<String> {
     let mut seen = HashSet::new();
     for attachment in &config.attachments {
         let name = attachment.interface.as_str();
-        if seen.insert(name) && !names.contains(name) {
+        // The kernel no longer has the devices of DPDK.
+        if seen.insert(name) && !on_dpdk && !names.contains(name) {
             warnings.push(format!(
                 "there is no interface {name} on this machine at present"
             ));
@@ -141,7 +162,9 @@ fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
-    warnings.extend(config.only_on_dpdk());
+    if !on_dpdk {
+        warnings.extend(config.only_on_dpdk());
+    }
     warnings.extend(config.doubts());
     warnings.extend(commands::needs_daemon(config).map(str::to_owned));
     if config.subscribers.is_empty() {
@@ -205,9 +228,9 @@ token = "/nonexistent/token"
         let text = Site::FILE.to_owned() + MORE;
         let config = Config::parse("gate.toml".as_ref(), text, &|_| Err("no".into()))
             .expect("a configuration");
-        let warnings = warnings(&config);
+        let warnings = warnings(&config, false);
         let mut out = Vec::new();
-        summary(&mut out, &config, &warnings).expect("written");
+        summary(&mut out, &config, &warnings, false).expect("written");
         let out = String::from_utf8(out).expect("text");
         for part in [
             "gate.toml is valid\n",
@@ -224,5 +247,15 @@ token = "/nonexistent/token"
         let daemon = "plans with `schedule` or `quota` only change while a daemon runs";
         assert!(warnings.iter().any(|warning| warning.contains(daemon)));
         assert_eq!(warnings.len(), 4);
+        let mut out = Vec::new();
+        summary(&mut out, &config, &[], true).expect("written");
+        let out = String::from_utf8(out).expect("text");
+        assert!(out.contains("notthere0       dpdk-ingress up\n"), "{out}");
+        assert!(!out.contains("kernel"), "{out}");
+        assert!(
+            !super::warnings(&config, true)
+                .iter()
+                .any(|text| text.contains("notthere0"))
+        );
     }
 }

@@ -1,7 +1,6 @@
 //! The commands that change a gate: in this process, or through the daemon that has it.
 
 use std::fs;
-use std::io;
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -106,7 +105,7 @@ pub fn needs_daemon(config: &Config) -> Option<&'static str> {
 }
 
 pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
-    let was_wire = wire::end(state)?;
+    let was_wire = wire::end(state)?.is_some();
     let pins = match (&options.pins, pins(state)) {
         (Some(pins), _) => pins.clone(),
         (None, Ok(pins)) => pins,
@@ -458,27 +457,18 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
     let format = options.log_format.map_or(config.log, Log::from);
     logs::start(format, &options.log)?;
     let endpoints = Endpoints::open(&config)?;
-    let cores = wire::cores();
-    let stand_by = || match D::OUTLIVES_PROCESS || options.no_wire {
-        true => Ok(None),
-        false => {
-            let log = (format, &*options.log);
-            let started = cores
-                .as_ref()
-                .map_err(|error| io::Error::from(error.kind()));
-            let started = started
-                .and_then(|cores| StandBy::start(&options.devices, &config.state, log, cores));
-            started
-                .map(Some)
-                .context("cannot start the process that stands by")
-        }
+    let cores = wire::cores().context("cannot tell the processor cores")?;
+    let plan = wire::Plan {
+        devices: &options.devices,
+        state: &config.state,
+        events: config.events.as_deref(),
+        log: (format, &options.log),
     };
-    // If this gate does not start, the packets go on to pass.
-    let mut spare = match wire::end(&config.state)? {
-        true => stand_by()?,
-        false => None,
-    };
-    let (gate, report, taken) = patiently(
+    let context = "cannot start the process that stands by";
+    let before = wire::end(&config.state)?;
+    let before = before.map(|wire| StandBy::in_place_of(&wire, &plan, &cores));
+    let before = before.transpose().context(context)?;
+    let started = patiently(
         || Gate::<D>::start(&config),
         |process| {
             // Another daemon does not end by itself.
@@ -490,7 +480,16 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
             );
             other.then_some(Err(ControlError::Other(text)))
         },
-    )?;
+    );
+    let (gate, report, taken) = match (started, &before) {
+        (Ok(started), _) => started,
+        // It begins when this process has ended.
+        (Err(error), Some(_)) => {
+            let text = "the gate does not start, and the plain wire that was before passes all packets again";
+            return Err(anyhow::Error::from(error).context(text));
+        }
+        (Err(error), None) => return Err(error.into()),
+    };
     let what = if taken {
         "took over the gate that was up"
     } else {
@@ -505,10 +504,18 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
     let gate = LocalGate::held(gate)
         .lenient(options.imports.lenient)
         .of_daemon(&config);
-    if spare.is_none() {
-        spare = stand_by()?;
+    let spare = match D::OUTLIVES_PROCESS || options.no_wire {
+        true => None,
+        false => Some(StandBy::start(&plan, &cores).context(context)?),
+    };
+    if let Some(before) = before {
+        before.dismiss();
     }
-    let served = endpoints.serve(Box::new(gate), then);
+    let stands_by = match D::OUTLIVES_PROCESS {
+        true => None,
+        false => Some(spare.as_ref().map(StandBy::lives).unwrap_or_default()),
+    };
+    let served = endpoints.serve(Box::new(gate), stands_by, then);
     if !D::OUTLIVES_PROCESS {
         // The end was asked for. It leaves no wire, also if a device or a core does not end and this process is killed for it.
         if let Some(spare) = spare {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -133,21 +134,32 @@ impl Endpoints {
         })
     }
 
-    /// Answers until a signal or a request ends it. SIGHUP reloads. `then` says what happens at the end.
-    pub fn serve(self, control: Box<dyn Control>, then: &str) -> anyhow::Result<()> {
+    /// Answers until a signal or a request ends it. SIGHUP reloads. `stands_by` is whether a process stands by for this one, where
+    /// the limits end with it. `then` says what happens at the end.
+    pub fn serve(
+        self,
+        control: Box<dyn Control>,
+        stands_by: Option<Arc<AtomicBool>>,
+        then: &str,
+    ) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .context("cannot start the threads of the daemon")?;
         let gate = Arc::new(SharedGate::new(control));
-        let result = runtime.block_on(self.answer(gate, then));
+        let result = runtime.block_on(self.answer(gate, stands_by, then));
         // Requests that wait for the kernel do not delay the end.
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
     }
 
-    async fn answer(self, gate: Arc<SharedGate>, then: &str) -> anyhow::Result<()> {
+    async fn answer(
+        self,
+        gate: Arc<SharedGate>,
+        stands_by: Option<Arc<AtomicBool>>,
+        then: &str,
+    ) -> anyhow::Result<()> {
         let (end, ended) = watch::channel(false);
         let stop = Arc::new(Notify::new());
         let keeper = Arc::new(self.keeper);
@@ -160,6 +172,7 @@ impl Endpoints {
             events: Arc::clone(&events),
             certificates: self.certificates.into(),
             pair: self.pair.map(Arc::new),
+            stands_by,
             end: Arc::clone(&stop),
         };
         if let Some(pair) = &api.pair {

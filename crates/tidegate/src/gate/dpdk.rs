@@ -14,6 +14,34 @@ pub fn devices(options: &crate::cli::gate::OnDpdk) -> Result<tidegate_gate::Devi
     Devices::new(&devices.map_err(wrong)?, &options.eal).map_err(wrong)
 }
 
+/// What keeps a gate with this file from running between these devices.
+///
+/// # Errors
+/// If the devices are not written well, or this program has no DPDK.
+#[cfg(feature = "dpdk")]
+pub fn mistakes(
+    config: &tidegate_gate::config::Config,
+    options: &crate::cli::gate::OnDpdk,
+) -> Result<Vec<String>, UsageError> {
+    use tidegate_gate::{DataPath, Dpdk};
+
+    devices(options)?.choose();
+    let all = config.attachments.iter();
+    let mut wrong: Vec<String> = all
+        .filter_map(|attachment| Some(Dpdk::check(attachment).err()?.to_string()))
+        .collect();
+    wrong.dedup();
+    Ok(wrong)
+}
+
+#[cfg(not(feature = "dpdk"))]
+pub fn mistakes(
+    _: &tidegate_gate::config::Config,
+    _: &crate::cli::gate::OnDpdk,
+) -> Result<Vec<String>, UsageError> {
+    Err(absent())
+}
+
 #[cfg(feature = "dpdk")]
 pub fn run(options: &Run) -> anyhow::Result<Exit> {
     use anyhow::bail;

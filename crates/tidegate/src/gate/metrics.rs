@@ -43,6 +43,7 @@ pub fn scrape(
     gate: &SharedGate,
     bounds: Bounds,
     pair: Option<PairJson>,
+    stands_by: Option<bool>,
 ) -> Result<String, ControlError> {
     let began = Instant::now();
     let everything = gate.everything()?;
@@ -54,6 +55,7 @@ pub fn scrape(
         listed,
         queues,
         pair,
+        stands_by,
         began,
     }));
     let mut text = String::new();
@@ -130,6 +132,8 @@ struct Scrape {
     queues: Vec<Queues>,
     /// The other gate of a pair.
     pair: Option<PairJson>,
+    /// On DPDK: whether a process stands by.
+    stands_by: Option<bool>,
     began: Instant,
 }
 
@@ -427,6 +431,13 @@ impl Scrape {
         nodes(encoder, &overview.nodes)?;
         if let Some(pair) = &self.pair {
             other_gate(encoder, pair)?;
+        }
+        if let Some(stands_by) = self.stands_by {
+            family(
+                "tidegate_gate_stands_by",
+                "1 if a process stands by that passes all packets, without limits, if the daemon dies; only on DPDK",
+            )
+            .gauge(encoder, f64::from(u8::from(stands_by)))?;
         }
         family("tidegate_gate_reloads", "Reloads since the daemon started").counters(
             encoder,

@@ -52,6 +52,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     drive::<Kernel>(options, common).map_err(|error| match error.downcast_ref() {
         // Exit code 3.
         Some(ControlError::Rights(text)) => RightsError(text.clone()).into(),
+        Some(ControlError::Down(_)) => wire::instead(state).map_or(error, Into::into),
         _ => error,
     })
 }
@@ -73,8 +74,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
                 Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
                     status::ask(options, state, paint)
                 }
-                Err(error) => Err(wire::instead(state).unwrap_or(error).into()),
-                Ok(mut gate) => status::run(options, &mut gate, state, paint),
+                gate => status::run(options, &mut gate?, state, paint),
             }
         }
         Command::Flows(options) => {

@@ -250,6 +250,10 @@ fn whole(out: &mut impl Write, status: &Status, paint: Paint) -> io::Result<()> 
         let text = "shadow: nothing is dropped or marked, the counts say what would be";
         writeln!(out, "  {}", paint.alarm(text))?;
     }
+    if status.stands_by == Some(false) {
+        let text = "no process stands by: if the daemon dies, no packet passes";
+        writeln!(out, "  {}", paint.alarm(text))?;
+    }
     if status.unsettled {
         let text = "a change was made only in part: `tidegate gate reload` tries again";
         writeln!(out, "  {}", paint.alarm(text))?;

@@ -53,6 +53,9 @@ pub struct Status {
     /// The other gate of a pair, if there is one and a daemon runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<PairJson>,
+    /// On DPDK: whether a process stands by that passes all packets, without limits, if the daemon dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_by: Option<bool>,
     /// What all lines feel together, if flows are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<LineJson>,
@@ -63,7 +66,7 @@ pub struct Status {
 pub struct Attached {
     /// The interface's name.
     pub interface: String,
-    /// `tc-ingress`, `tc-egress`, `xdp-native`, `xdp-generic`, `nat-ingress` or `nat-egress`.
+    /// `tc-ingress`, `tc-egress`, `xdp-native`, `xdp-generic`, `nat-ingress` or `nat-egress`; on DPDK `dpdk-ingress` or `dpdk-egress`.
     pub hook: String,
     /// Direction of the packets there: `down` is to subscribers, `up` is from them.
     pub direction: String,
@@ -537,6 +540,7 @@ pub fn status(overview: &Overview, reading: &Reading) -> Status {
             })
             .collect(),
         pair: None,
+        stands_by: None,
         line: reading
             .felt
             .as_ref()

@@ -35,21 +35,35 @@ const TRIES: u32 = 8;
 #[cfg(feature = "dpdk")]
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// A process that has the ports of a gate as a plain wire.
+#[derive(Debug)]
+pub struct Holder {
+    process: Pid,
+    /// What it was started with, if it says so.
+    devices: Option<OnDpdk>,
+}
+
 /// The process that has the ports of the gate with this state as a plain wire, if there is one.
-pub fn holder(state: &Path) -> Option<Pid> {
+fn holder(state: &Path) -> Option<Holder> {
     let mut file = File::open(state.join(FILE)).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         // It was left by a wire that was killed.
         return None;
     }
-    let mut process = String::new();
-    file.read_to_string(&mut process).ok()?;
-    Pid::from_raw(process.trim().parse().ok()?)
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    let mut lines = text.lines();
+    Some(Holder {
+        process: Pid::from_raw(lines.next()?.parse().ok()?)?,
+        devices: lines
+            .next()
+            .and_then(|line| serde_json::from_str(line).ok()),
+    })
 }
 
 /// What is said of a gate with this state that is not up, if its ports are a plain wire.
 pub fn instead(state: &Path) -> Option<ControlError> {
-    let process = holder(state)?.as_raw_nonzero();
+    let process = holder(state)?.process.as_raw_nonzero();
     let text = format!(
         "nothing is limited: all packets pass through a plain wire (process {process}). `tidegate gate run` limits again, \
          and `tidegate gate down` ends the wire"
@@ -57,16 +71,16 @@ pub fn instead(state: &Path) -> Option<ControlError> {
     Some(ControlError::Down(text))
 }
 
-/// Ends the plain wire of the gate with this state, and waits until its ports are free. Returns whether there was one.
+/// Ends the plain wire of the gate with this state, and waits until its ports are free. Returns which one that was, if there was one.
 ///
 /// # Errors
 /// If it cannot be ended.
-pub fn end(state: &Path) -> anyhow::Result<bool> {
-    let Some(process) = holder(state) else {
-        return Ok(false);
+pub fn end(state: &Path) -> anyhow::Result<Option<Holder>> {
+    let Some(wire) = holder(state) else {
+        return Ok(None);
     };
-    let number = process.as_raw_nonzero();
-    kill_process(process, Signal::TERM)
+    let number = wire.process.as_raw_nonzero();
+    kill_process(wire.process, Signal::TERM)
         .with_context(|| format!("cannot end the plain wire of this gate (process {number})"))?;
     let until = Instant::now() + PATIENCE;
     while holder(state).is_some() {
@@ -75,7 +89,7 @@ pub fn end(state: &Path) -> anyhow::Result<bool> {
         }
         thread::sleep(PAUSE);
     }
-    Ok(true)
+    Ok(Some(wire))
 }
 
 /// The cores that this thread may run on, and what it starts. DPDK takes all but one of them from the thread that starts it.
@@ -86,27 +100,39 @@ pub fn cores() -> io::Result<CpuSet> {
     Ok(sched_getaffinity(None)?)
 }
 
-/// The command of a process that stands by until the process with this number dies.
-fn stands_by(
-    devices: &OnDpdk,
-    state: &Path,
-    (format, rules): (Log, &str),
-    (daemon, tries): (u32, u32),
-) -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["gate", "wire", "--stands-by", &daemon.to_string()]);
-    command.args(["--tries", &tries.to_string(), "--state"]);
-    command.arg(state).args(["--log", rules]);
-    let format = match format {
-        Log::Text => "text",
-        Log::Json => "json",
-    };
-    command.args(["--log-format", format]);
-    for device in &devices.dpdk {
-        command.args(["--dpdk", device]);
+/// A plain wire that begins when a daemon dies.
+pub struct Plan<'a> {
+    /// Its devices.
+    pub devices: &'a OnDpdk,
+    /// The folder of the gate's state.
+    pub state: &'a Path,
+    /// The gate's log of events.
+    pub events: Option<&'a Path>,
+    /// The format and the rules of its log.
+    pub log: (Log, &'a str),
+}
+
+impl Plan<'_> {
+    /// The command of a process that stands by until the process with this number dies, and then tries so often to open the devices.
+    fn command(&self, daemon: u32, tries: u32) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["gate", "wire", "--stands-by", &daemon.to_string()]);
+        command.args(["--tries", &tries.to_string(), "--state"]);
+        command.arg(self.state).args(["--log", self.log.1]);
+        let format = match self.log.0 {
+            Log::Text => "text",
+            Log::Json => "json",
+        };
+        command.args(["--log-format", format]);
+        if let Some(events) = self.events {
+            command.arg("--events").arg(events);
+        }
+        for device in &self.devices.dpdk {
+            command.args(["--dpdk", device]);
+        }
+        command.arg(format!("--eal={}", self.devices.eal));
+        Ok(command)
     }
-    command.arg(format!("--eal={}", devices.eal));
-    Ok(command)
 }
 
 /// A process that becomes a plain wire if this process dies.
@@ -114,22 +140,19 @@ pub struct StandBy {
     /// A byte says that the ports are closed on purpose. Otherwise the kernel closes it with this process.
     alive: ChildStdin,
     dismissed: Arc<AtomicBool>,
+    /// Whether it lives.
+    lives: Arc<AtomicBool>,
     /// Waits for the end of the process.
     watch: JoinHandle<()>,
 }
 
 impl StandBy {
-    /// Starts it for these devices and the gate with this state, on these [cores]. If it ends before it is dismissed, the log says so.
+    /// Starts it, on these [cores]. If it ends before it is dismissed, the log says so.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(
-        devices: &OnDpdk,
-        state: &Path,
-        log: (Log, &str),
-        cores: &CpuSet,
-    ) -> io::Result<Self> {
-        let mut command = stands_by(devices, state, log, (std::process::id(), TRIES))?;
+    pub fn start(plan: &Plan<'_>, cores: &CpuSet) -> io::Result<Self> {
+        let mut command = plan.command(std::process::id(), TRIES)?;
         // Ctrl-C in the daemon's terminal is for the daemon.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -142,9 +165,11 @@ impl StandBy {
         let mut child: Child = started.map_err(|_| io::Error::other("a thread failed"))??;
         let alive = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let dismissed = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&dismissed);
+        let lives = Arc::new(AtomicBool::new(true));
+        let (asked, alive_still) = (Arc::clone(&dismissed), Arc::clone(&lives));
         let watch = thread::spawn(move || {
             let ended = child.wait();
+            alive_still.store(false, Ordering::Release);
             if !asked.load(Ordering::Acquire) {
                 let status =
                     ended.map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -157,8 +182,29 @@ impl StandBy {
         Ok(Self {
             alive,
             dismissed,
+            lives,
             watch,
         })
+    }
+
+    /// The same for what another wire passed before, which has ended. `otherwise` says with which devices, if that one does not.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn in_place_of(wire: &Holder, otherwise: &Plan<'_>, cores: &CpuSet) -> io::Result<Self> {
+        let devices = wire.devices.as_ref().unwrap_or(otherwise.devices);
+        Self::start(
+            &Plan {
+                devices,
+                ..*otherwise
+            },
+            cores,
+        )
+    }
+
+    /// Whether it lives, now and later.
+    pub fn lives(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.lives)
     }
 
     /// Ends it: the ports are closed on purpose, or soon will be.
@@ -205,9 +251,12 @@ fn gone(process: &std::os::fd::OwnedFd) {
 
 #[cfg(feature = "dpdk")]
 pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
+    use serde_json::json;
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
     use tidegate_gate::{DataPath, Dpdk};
+
+    use super::events::Events;
 
     let devices = super::dpdk::devices(&options.devices)?;
     super::logs::start(options.log_format.into(), &options.log)?;
@@ -221,7 +270,7 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
         }
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-    let file = lock(state)?;
+    let file = lock(state, &options.devices)?;
     devices.choose();
     let wire = match (Dpdk::wire(), options.stands_by) {
         (Ok(wire), _) => wire,
@@ -232,19 +281,25 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
                 return Ok(Exit::Done);
             }
             // DPDK starts once in a process.
-            let log = (options.log_format.into(), &*options.log);
-            let tries = (daemon, options.tries - 1);
-            return Err(stands_by(&options.devices, state, log, tries)?
-                .exec()
-                .into());
+            let plan = Plan {
+                devices: &options.devices,
+                state,
+                events: options.events.as_deref(),
+                log: (options.log_format.into(), &*options.log),
+            };
+            return Err(plan.command(daemon, options.tries - 1)?.exec().into());
         }
         (Err(error), _) => return Err(error.into()),
     };
     let text = "the devices are a plain wire: all packets pass, and nothing is limited";
     match options.stands_by {
-        Some(_) => tracing::error!(
-            "the daemon died. {text}, until it is started again, or until `tidegate gate down`"
-        ),
+        Some(daemon) => {
+            tracing::error!(
+                "the daemon died. {text}, until it is started again, or until `tidegate gate down`"
+            );
+            let why = json!({ "why": format!("the daemon (process {daemon}) died") });
+            Events::new(options.events.as_deref()).add("the wire", "wire", why);
+        }
         None => tracing::info!("{text}"),
     }
     signals.forever().next();
@@ -260,9 +315,9 @@ pub fn run(_: &Wire, _: &Path) -> anyhow::Result<Exit> {
     Err(super::dpdk::absent().into())
 }
 
-/// Locks the ports of the gate with this state for this process.
+/// Locks the ports of the gate with this state for this process, and notes with which devices it begins.
 #[cfg(feature = "dpdk")]
-fn lock(state: &Path) -> anyhow::Result<File> {
+fn lock(state: &Path, devices: &OnDpdk) -> anyhow::Result<File> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
     let path = state.join(FILE);
@@ -286,6 +341,8 @@ fn lock(state: &Path) -> anyhow::Result<File> {
         thread::sleep(PAUSE);
     }
     file.set_len(0).with_context(place)?;
-    writeln!(file, "{}", std::process::id()).with_context(place)?;
+    let devices = serde_json::to_string(devices)?;
+    let text = format!("{}\n{devices}\n", std::process::id());
+    file.write_all(text.as_bytes()).with_context(place)?;
     Ok(file)
 }

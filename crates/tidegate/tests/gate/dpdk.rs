@@ -238,9 +238,11 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
     });
     let passes = |most| answered(&site.server, client, most);
     let other = "[[subscriber]]\nname = \"other\"\ndown = \"20mbit\"\naddresses = \"192.0.2.77\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events");
     let gate = Gate::new(
         &site.middle,
-        &format!("unknown = \"drop\"\n{BRIDGE}\n{other}"),
+        &format!("unknown = \"drop\"\nevents = {events:?}\n{BRIDGE}\n{other}"),
     );
     let _taken_down = TakenDown(&gate);
     let with_wire = &ON_ALL_CORES;
@@ -252,18 +254,64 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
             "the first packet passed {} ms after the death",
             took.as_millis()
         );
-        let said = gate.try_run("status");
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.contains("a plain wire (process "), "{said}");
+        for command in ["status", "set other --down 1mbit", "flows other", "top"] {
+            let said = gate.try_run(command);
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(said.contains("a plain wire (process "), "{command}: {said}");
+        }
         assert!(gate.log().contains("the daemon died"), "{}", gate.log());
+        let events = std::fs::read_to_string(&events).unwrap();
+        let last = events.lines().last().unwrap();
+        assert!(last.contains(r#""event":"wire""#), "{last}");
     };
 
     let daemon = gate.daemon_with(with_wire);
     assert_eq!(passes(NEVER), None);
     wire_after_kill(daemon);
-    let daemon = gate.daemon_with(with_wire);
+    let mut daemon = gate.daemon_with(with_wire);
+    assert_eq!(passes(NEVER), None);
+    let said = gate.run("status");
+    assert!(
+        said.contains("wan             dpdk-ingress down  link up"),
+        "{said}"
+    );
+    // The kernel would give the packets to both.
+    let mut second = Command::new(TIDEGATE);
+    second
+        .args(["gate", "--state"])
+        .arg(folder.path().join("other"));
+    second.arg("wire").args(with_wire);
+    let second = site.middle.output(&mut second).unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    let number = daemon.child().id();
+    let taken = format!("process {number} passes the packets of wan on already");
+    assert!(said.contains(&taken), "{said}");
     assert_eq!(passes(NEVER), None);
     wire_after_kill(daemon);
+    // A daemon that does not start leaves the wire as it was. Some mistakes are found before it ends, and some after.
+    let no_interface = with_wire.map(|word| word.replace("iface=wan", "iface=gone"));
+    let no_cores = with_wire.map(|word| word.replace("-m 512", "-m 512 -l 0,999"));
+    let no_driver = with_wire.map(|word| word.replace("net_af_packet0", "net_nothing0"));
+    for (words, why) in [
+        (
+            no_interface,
+            "there is no interface gone in this network namespace",
+        ),
+        (no_cores, "DPDK does not start: Invalid argument"),
+        (
+            no_driver,
+            "it has no driver of one of the names net_nothing0 and net_af_packet1",
+        ),
+    ] {
+        let said = gate.fails_with(&words.each_ref().map(String::as_str));
+        assert!(said.contains(why), "{said}");
+        assert!(
+            said.contains("the plain wire that was before passes all packets again"),
+            "{said}"
+        );
+        assert!(said.lines().count() < 20, "{said}");
+        assert!(passes(SOON).is_some(), "{said}");
+    }
     assert!(gate.run("down").contains("the plain wire has ended"));
     assert_eq!(passes(NEVER), None);
     // A daemon that ends by itself leaves none. It says when the process ends that stands by.
@@ -278,6 +326,8 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
         assert!(Instant::now() < until, "{}", gate.log());
         std::thread::sleep(Duration::from_millis(20));
     }
+    let said = gate.run("status");
+    assert!(said.contains("no process stands by: "), "{said}");
     interrupt(daemon, &gate);
     assert_eq!(passes(NEVER), None);
     let said = gate.try_run("status");

@@ -174,6 +174,19 @@ impl<'a> Gate<'a> {
         process
     }
 
+    /// Starts a daemon, which must fail. Returns what it says.
+    #[cfg(feature = "dpdk")]
+    pub fn fails_with(&self, words: &[&str]) -> String {
+        let mut command = Command::new(TIDEGATE);
+        command.args(["gate", "run"]).arg(self.file()).args(words);
+        // A wire that goes on after it has the same standard error, so that does not end.
+        let path = self.folder.path().join("failed");
+        command.stderr(fs::File::create(&path).unwrap());
+        let output = self.space.output(&mut command).unwrap();
+        assert!(!output.status.success(), "it runs");
+        fs::read_to_string(path).unwrap()
+    }
+
     /// What the daemon logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

@@ -73,6 +73,7 @@ impl Running {
             events: Arc::new(Events::new(Some(&files.path().join("events")))),
             certificates: certificates.into(),
             pair: None,
+            stands_by: None,
             end: Arc::default(),
         };
         let router = guarded(router(api.clone()), access);

@@ -55,7 +55,7 @@ fn daemon(site: &Site) -> JoinHandle<anyhow::Result<()>> {
     std::thread::spawn(move || {
         let (gate, _, _) = Gate::<Memory>::start(&config)?;
         let gate = LocalGate::held(gate).of_daemon(&config);
-        endpoints.serve(Box::new(gate), "the limits stay in force")
+        endpoints.serve(Box::new(gate), None, "the limits stay in force")
     })
 }
 

@@ -21,7 +21,7 @@ fn tells_of_the_whole_of_subscribers_and_of_queues() {
         subscribers: 10,
         queues: 1,
     };
-    let text = scrape(&gate(2), bounds, None).expect("metrics");
+    let text = scrape(&gate(2), bounds, None, None).expect("metrics");
     for line in [
         "# TYPE tidegate_gate_packets counter",
         "# UNIT tidegate_gate_subscriber_bytes bytes",
@@ -59,7 +59,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 3,
         queues: 1000,
     };
-    let text = scrape(&gate(1000), bounds, None).expect("metrics");
+    let text = scrape(&gate(1000), bounds, None, None).expect("metrics");
     let rates = lines(&text, "tidegate_gate_subscriber_rate{");
     assert_eq!(rates.len(), 6);
     assert!(rates[0].contains("s000997"), "{rates:?}");
@@ -72,7 +72,7 @@ fn series_are_bounded_and_the_heaviest_are_listed() {
         subscribers: 0,
         queues: 0,
     };
-    let text = scrape(&gate(1000), none, None).expect("metrics");
+    let text = scrape(&gate(1000), none, None, None).expect("metrics");
     assert!(lines(&text, "tidegate_gate_subscriber_rate{").is_empty());
     assert!(text.contains(total));
 }
@@ -99,11 +99,12 @@ fn the_other_gate_of_a_pair_and_what_is_saved_have_metrics() {
     let roster = std::sync::Arc::make_mut(&mut fake.roster);
     roster.subscribers[1].limits.down.boost = 10_000_000;
     let gate = SharedGate::new(Box::new(fake));
-    let text = scrape(&gate, bounds, Some(pair(None))).expect("metrics");
+    let text = scrape(&gate, bounds, Some(pair(None)), Some(false)).expect("metrics");
     for line in [
         r#"tidegate_gate_pair_follows{peer="192.0.2.2:9642"} 1"#,
         r#"tidegate_gate_pair_age_seconds{peer="192.0.2.2:9642"} 1.5"#,
         r#"tidegate_gate_pair_unknown_limiters{peer="192.0.2.2:9642"} 3"#,
+        "tidegate_gate_stands_by 0.0",
         r#"tidegate_gate_subscriber_saved_bytes{subscriber="s000001",direction="down"} 2000000"#,
     ] {
         assert!(
@@ -127,7 +128,7 @@ fn names_cannot_break_out_of_their_labels() {
         subscribers: 1,
         queues: 0,
     };
-    let text = scrape(&SharedGate::new(Box::new(fake)), bounds, None).expect("metrics");
+    let text = scrape(&SharedGate::new(Box::new(fake)), bounds, None, None).expect("metrics");
     assert!(text.contains(r#"{subscriber="a\"} 1\nb\\","#), "{text}");
 }
 
@@ -140,7 +141,7 @@ fn a_scrape_takes_as_long_as_what_it_lists() {
         };
         let gate = gate(subscribers);
         let began = Instant::now();
-        let text = scrape(&gate, bounds, None).expect("metrics");
+        let text = scrape(&gate, bounds, None, None).expect("metrics");
         (began.elapsed(), text.len())
     };
     let (few, _) = time(1000, 1000);
@@ -173,7 +174,7 @@ fn the_dashboard_asks_for_metrics_that_are_there() {
         state: PerDirection::new(|_| NodeState::default()),
     });
     let gate = SharedGate::new(Box::new(fake));
-    let text = scrape(&gate, bounds, Some(pair(Some(0.2)))).expect("metrics");
+    let text = scrape(&gate, bounds, Some(pair(Some(0.2))), None).expect("metrics");
     let mut asked = 0;
     for panel in dashboard["panels"].as_array().expect("panels") {
         for target in panel["targets"].as_array().expect("targets") {

@@ -67,6 +67,7 @@ impl Half {
             events: Arc::clone(&self.events),
             certificates: Vec::new().into(),
             pair,
+            stands_by: None,
             end: Arc::default(),
         };
         let (end, ended) = watch::channel(false);
