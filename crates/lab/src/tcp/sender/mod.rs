@@ -155,6 +155,8 @@ pub(super) struct Sender {
     ace: Option<u64>,
     /// Segments and bytes sent of the present burst, and the segments that it may still have.
     burst: (u32, u64),
+    /// When its first segment left.
+    burst_began: Nanos,
     burst_left: u32,
     mss: u32,
 
@@ -285,6 +287,7 @@ impl Sender {
             resend: Resend::Nothing,
             forced: None,
             burst: (0, 0),
+            burst_began: 0,
             burst_left: 0,
             sent_since: false,
             usage: window::Usage::default(),

@@ -65,6 +65,11 @@ impl Pacer {
         self.next_burst
     }
 
+    /// Whether there is a rate limit.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// When the rate limit lets the next packet leave.
     pub(super) fn packet_at(&self) -> Nanos {
         self.limit.as_ref().map_or(0, |limit| limit.next_packet)

@@ -288,6 +288,9 @@ impl Sender {
 
     fn on_left(&mut self, now: Nanos, payload: u32) {
         self.counts.sent += 1;
+        if self.burst.0 == 0 {
+            self.burst_began = now;
+        }
         self.burst.0 += 1;
         self.burst.1 += u64::from(payload);
         self.burst_left = self.burst_left.saturating_sub(1);
@@ -301,7 +304,11 @@ impl Sender {
         self.burst_left = 0;
         let (segments, payload) = std::mem::take(&mut self.burst);
         if segments > 0 {
-            self.pacer.on_burst(now, self.is_paced(), segments, payload);
+            let paced = self.is_paced();
+            // A rate limit spreads a burst over the time that the burst is charged for.
+            let spread = paced && self.pacer.is_limited();
+            let at = if spread { self.burst_began } else { now };
+            self.pacer.on_burst(at, paced, segments, payload);
         }
     }
 

@@ -42,6 +42,28 @@ fn a_rate_limit_holds_over_every_interval() {
     );
 }
 
+/// Linux `SO_MAX_PACING_RATE`: a congestion control that paces by itself uses what the limit leaves it, less the little by which it
+/// stays below what it measures.
+#[test]
+fn bbr_uses_its_rate_limit() {
+    let rate = 3_000_000;
+    for algorithm in [Algorithm::Bbr, Algorithm::Bbr3] {
+        let config = TcpConfig {
+            algorithm,
+            rate_limit: Some(Rate::from_bits_per_second(rate)),
+            ..reno()
+        };
+        let mut pipe = Pipe::new(&config, clean);
+        pipe.server.write(0, Bytes::new(u64::MAX / 4));
+        pipe.pass(SECOND);
+        let before = pipe.client.received();
+        pipe.pass(10 * SECOND);
+        let part = (pipe.client.received() - before) as f64 * 8.0 / (10 * rate) as f64;
+        // 40 bytes of a packet of 1,488 are headers, and more with options.
+        assert!((0.92..0.975).contains(&part), "{algorithm:?}: {part}");
+    }
+}
+
 /// Most segments that leave at one time, after slow start.
 fn largest_burst(pacing: bool) -> usize {
     let config = TcpConfig {
