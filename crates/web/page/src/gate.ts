@@ -96,7 +96,14 @@ export interface Pair {
 export interface Status {
   version: string;
   file: string;
-  attachments: { interface: string; hook: string; direction: string; attached: boolean; renamed?: string }[];
+  attachments: {
+    interface: string;
+    hook: string;
+    direction: string;
+    attached: boolean;
+    renamed?: string;
+    link?: boolean;
+  }[];
   plans: number;
   subscribers: number;
   set: number;
@@ -104,6 +111,8 @@ export interface Status {
   shadow: boolean;
   /** A change was made only in part. */
   unsettled: boolean;
+  /** On DPDK: whether a process stands by for the daemon. */
+  stands_by?: boolean;
   age_s: number;
   down: Counted;
   up: Counted;

@@ -100,9 +100,12 @@ function paired({ peer, age_s, follows_s, asked_s, unknown_limiters, error }: Pa
 }
 
 /** What keeps the gate from limiting as its file says, in the words of `tidegate gate status`. */
-function alarms({ attachments, shadow, unsettled }: Status): string[] {
+function alarms({ attachments, shadow, unsettled, stands_by }: Status): string[] {
   const said: string[] = [];
   if (attachments.length === 0) said.push("attached to no interface: nothing is limited");
+  const dark = attachments.filter(({ link }) => link === false).map(({ interface: name }) => name);
+  if (dark.length > 0) said.push(`no link at ${[...new Set(dark)].join(" and ")}: no packet passes`);
+  if (stands_by === false) said.push("no process stands by: if the daemon dies, no packet passes");
   if (shadow) said.push("shadow: nothing is dropped or marked, the counts say what would be");
   if (unsettled) said.push("a change was made only in part: `tidegate gate reload` tries again");
   return said;
