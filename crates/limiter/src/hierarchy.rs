@@ -38,6 +38,11 @@ impl Share {
         }
     }
 
+    /// The share that is nearest to this part of all, 0 to 1.
+    pub fn from_ratio(ratio: f64) -> Self {
+        Self::from_parts((ratio * f64::from(Self::WHOLE.0)).round() as u32)
+    }
+
     /// The steps of a part of a number, which is 2^43 at most; all of them if it exceeds the number.
     pub(crate) fn part(part: u64, number: u64) -> u32 {
         let steps = (part.min(MOST_LOAD) << BITS) / number.max(1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_gate::control::{Control, ControlError};
 
-use super::remote::{self, Remote};
+use super::remote;
 use super::view::felt::{FlowJson, FlowsJson, WayJson};
 use crate::cli::gate::Flows;
 use crate::exit::Exit;
@@ -28,10 +28,9 @@ pub fn run(options: &Flows, control: &mut dyn Control, paint: Paint) -> anyhow::
 /// Shows the flows of a gate whose limits are in the process of its daemon, which is asked.
 pub fn ask(options: &Flows, state: &Path, paint: Paint) -> anyhow::Result<Exit> {
     show(options, paint, |most| {
-        let gone = || ControlError::Down("the gate's daemon ended just now".into());
         let name = remote::encoded(&options.name);
         let path = format!("/v1/subscribers/{name}/flows?limit={}", most.min(10_000));
-        Remote::connect(state).ok_or_else(gone)?.get(&path)
+        remote::daemon(state)?.get(&path)
     })
 }
 

@@ -89,10 +89,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Usage(_) => commands::usage(state),
         Command::Top(options) => match LocalGate::<D>::watched(state) {
             Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
-                anyhow::bail!(
-                    "this gate's limits are in the process of its daemon, where `top` cannot read them: use `tidegate gate status`, \
-                 or watch the gate in the browser with `tidegate web`"
-                )
+                top::run(options, &mut top::Asked(state), state)
             }
             gate => top::run(options, &mut gate?, state),
         },

@@ -14,7 +14,7 @@ use tidegate_gate::{Direction, Setting};
 
 use super::http;
 use super::view::pair::PairJson;
-use super::view::{Released, Reloaded, SubscriberJson};
+use super::view::{Page, Released, Reloaded, Status, SubscriberJson};
 
 /// The daemon's control socket, in the state folder. Only root can open it.
 pub fn socket(state: &Path) -> PathBuf {
@@ -27,6 +27,32 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(1);
 /// No answer is longer, in bytes.
 const ANSWER: u64 = 64 << 20;
+
+/// The daemon of the gate with this state.
+///
+/// # Errors
+/// If there is none.
+pub fn daemon(state: &Path) -> Result<Remote, ControlError> {
+    let gone = || ControlError::Down("the gate's daemon ended just now".into());
+    Remote::connect(state).ok_or_else(gone)
+}
+
+/// The gate as a whole, and all its subscribers by name, as its daemon answers.
+///
+/// # Errors
+/// If there is no daemon, or it does not answer.
+pub fn everything(state: &Path) -> Result<(Status, Vec<SubscriberJson>), ControlError> {
+    let status = daemon(state)?.get("/v1/status")?;
+    let mut subscribers: Vec<SubscriberJson> = Vec::new();
+    let mut path = "/v1/subscribers?limit=10000".to_owned();
+    loop {
+        let page: Page = daemon(state)?.get(&path)?;
+        subscribers.extend(page.subscribers);
+        let Some(last) = page.next else { break };
+        path = format!("/v1/subscribers?limit=10000&after={}", encoded(&last));
+    }
+    Ok((status, subscribers))
+}
 
 /// A daemon that answers.
 pub struct Remote {
@@ -188,7 +214,8 @@ impl Remote {
     }
 }
 
-fn garbled() -> ControlError {
+/// What is said of an answer that is not understood.
+pub fn garbled() -> ControlError {
     let text = "the gate's daemon sent an answer that this program does not understand: both must be of the same \
                 version, so restart the daemon";
     ControlError::Other(text.into())

@@ -11,7 +11,7 @@ use tidegate_table::csv;
 
 use super::remote::{self, Remote};
 use super::view::felt::{LineJson, SegmentsJson, TripsJson};
-use super::view::{self, Counted, Limited, NodeJson, Page, Status, SubscriberJson};
+use super::view::{self, Counted, Limited, NodeJson, Status, SubscriberJson};
 use crate::cli::gate::{self, SortStatus};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -50,26 +50,11 @@ pub fn run(
 
 /// Shows a gate whose limits are in the process of its daemon, which is asked.
 pub fn ask(options: &gate::Status, state: &Path, paint: Paint) -> anyhow::Result<Exit> {
-    let daemon = || {
-        let gone = || ControlError::Down("the gate's daemon ended just now".into());
-        Remote::connect(state).ok_or_else(gone)
-    };
     if let Some(name) = &options.name {
         let path = format!("/v1/subscribers/{}", remote::encoded(name));
-        return one(options, &daemon()?.get(&path)?, paint);
+        return one(options, &remote::daemon(state)?.get(&path)?, paint);
     }
-    let status: Status = daemon()?.get("/v1/status")?;
-    let mut subscribers: Vec<SubscriberJson> = Vec::new();
-    let mut path = "/v1/subscribers?limit=10000".to_owned();
-    loop {
-        let page: Page = daemon()?.get(&path)?;
-        subscribers.extend(page.subscribers);
-        let Some(last) = page.next else { break };
-        path = format!(
-            "/v1/subscribers?limit=10000&after={}",
-            remote::encoded(&last)
-        );
-    }
+    let (status, mut subscribers) = remote::everything(state)?;
     if !options.csv {
         subscribers.sort_by_key(|one| {
             let sum = |of: fn(&Counted) -> u64| {

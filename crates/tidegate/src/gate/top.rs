@@ -3,6 +3,7 @@
 mod draw;
 mod model;
 mod nodes;
+mod source;
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
@@ -14,32 +15,29 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tidegate_gate::Direction;
-use tidegate_gate::control::{Control, ControlError};
-use tidegate_gate::reading::Reading;
-use tidegate_gate::table::QueueState;
+use tidegate_gate::control::ControlError;
 
 use super::remote::Remote;
-use super::view::BoostJson;
 use crate::cli::UsageError;
 use crate::cli::gate::{SortTop, Top};
 use crate::exit::Exit;
 use model::{Load, Model};
+pub use source::{Asked, Source};
 
 /// The time between two readings is at least this many times the time that a reading takes.
 const READING_SHARE: u32 = 4;
 /// Time between two checks for signals and keys.
 const TICK: Duration = Duration::from_millis(100);
 
-pub fn run(options: &Top, control: &mut dyn Control, state: &Path) -> anyhow::Result<Exit> {
+pub fn run(options: &Top, gate: &mut dyn Source, state: &Path) -> anyhow::Result<Exit> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let text = "`tidegate gate top` needs a terminal: use `tidegate gate status` without one";
         return Err(UsageError(text.into()).into());
     }
     let mut model = Model::new(options.sort, options.filter.clone().unwrap_or_default());
     // Errors are reported before the terminal changes its mode.
-    model.overview = Some(control.overview()?);
-    model.update(Arc::new(control.read()?));
+    model.overview = Some(gate.whole()?);
+    take(&mut model, gate)?;
     model.pair = Remote::pair(state);
     let end = Arc::new(AtomicBool::new(false));
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,7 +51,7 @@ pub fn run(options: &Top, control: &mut dyn Control, state: &Path) -> anyhow::Re
         &mut terminal,
         &mut model,
         options.interval,
-        (control, state),
+        (gate, state),
         &end,
     );
     ratatui::try_restore().context("cannot restore the terminal")?;
@@ -65,14 +63,14 @@ fn watch(
     terminal: &mut DefaultTerminal,
     model: &mut Model,
     mut interval: Duration,
-    (control, state): (&mut dyn Control, &Path),
+    (gate, state): (&mut dyn Source, &Path),
     end: &AtomicBool,
 ) -> anyhow::Result<()> {
     let mut due = Instant::now() + Duration::from_millis(500).min(interval);
     let mut dirty = true;
     while !end.load(Ordering::Relaxed) {
         if Instant::now() >= due {
-            let took = match refresh(model, control) {
+            let took = match refresh(model, gate) {
                 Ok(took) => took,
                 // A gate that was removed may come back.
                 Err(ControlError::Down(reason)) => {
@@ -91,7 +89,7 @@ fn watch(
             model.interval = interval;
             terminal.draw(|frame| draw::draw(frame, model))?;
             // The subscribers in view are known only after drawing.
-            if read_queues(model, control) {
+            if read_queues(model, gate) {
                 terminal.draw(|frame| draw::draw(frame, model))?;
             }
             dirty = false;
@@ -119,22 +117,29 @@ fn watch(
     Ok(())
 }
 
-fn refresh(model: &mut Model, control: &mut dyn Control) -> Result<Duration, ControlError> {
+fn refresh(model: &mut Model, gate: &mut dyn Source) -> Result<Duration, ControlError> {
     if model.paused {
         return Ok(Duration::ZERO);
     }
-    let reading = Arc::new(control.read()?);
-    model.overview = Some(control.overview()?);
+    model.overview = Some(gate.whole()?);
+    let took = take(model, gate)?;
     model.message = None;
+    read_queues(model, gate);
+    Ok(took)
+}
+
+/// Reads the counters. Returns how long that took.
+fn take(model: &mut Model, gate: &mut dyn Source) -> Result<Duration, ControlError> {
+    let (reading, watches) = gate.counters()?;
     let took = reading.took;
-    model.update(reading);
-    read_queues(model, control);
+    model.watches = watches;
+    model.update(Arc::new(reading));
     Ok(took)
 }
 
 /// Reads the queues of subscribers that are in view, or that are sorted by their queues. Returns
 /// whether there were any.
-fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
+fn read_queues(model: &mut Model, gate: &mut dyn Source) -> bool {
     let Some(reading) = model.reading().cloned() else {
         return false;
     };
@@ -144,11 +149,12 @@ fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
     }
     let mut loads = HashMap::new();
     for place in wanted {
-        let mut load = load(&reading, place, control);
+        let mut load = gate.load(&reading, place);
         if model.is_idle(place) {
-            // Queues are drained when packets come, so the queues of idle subscribers are out of date. What is saved is not.
+            // Queues are drained when packets come, so the queues of idle subscribers are out of date. The rest is not.
             load = Load {
                 saved: load.saved,
+                feels: load.feels,
                 ..Load::default()
             };
         }
@@ -156,26 +162,6 @@ fn read_queues(model: &mut Model, control: &mut dyn Control) -> bool {
     }
     model.loaded(loads);
     true
-}
-
-/// The content of a subscriber's queues. Queues that cannot be read count as empty.
-fn load(reading: &Reading, place: usize, control: &mut dyn Control) -> Load {
-    let mut load = Load::default();
-    for (direction, limit) in reading.roster.subscribers[place].limits.iter() {
-        let Ok(state) = control.limiter(limit.limiter) else {
-            continue;
-        };
-        if direction == Direction::Down {
-            load.saved = BoostJson::new(limit.boost, &state).map(|boost| boost.saved_bytes);
-        }
-        for queue in &state.queues {
-            let &QueueState { length, magic, .. } = queue;
-            load.active += u32::from(length > magic);
-            load.length = load.length.saturating_add(length);
-            load.magic = load.magic.saturating_add(magic);
-        }
-    }
-    load
 }
 
 /// The effect of a key.

@@ -3,10 +3,12 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tidegate_gate::Memory;
+use tidegate_gate::reading::Reading;
 
 use super::*;
 use crate::cli::gate::Imports;
 use crate::gate::testing::Site;
+use crate::gate::top::{self, Source as _};
 
 const STRICT: Imports = Imports { lenient: false };
 
@@ -96,6 +98,32 @@ fn commands_ask_the_daemon_that_has_the_gate() {
     }
     set(&site, Some("20mbit")).expect("set");
     assert_eq!(seen(&site), (Some(20_000_000), 2));
+    // What `top` reads there is what it reads in this process.
+    let state = site.state();
+    let mut asked = top::Asked(&state);
+    let mut own = LocalGate::<Memory>::watched(&state).expect("up");
+    let (whole, known) = (asked.whole().expect("asked"), own.whole().expect("read"));
+    assert_eq!(
+        (whole.file, whole.attachments, whole.nodes, whole.plans),
+        (known.file, known.attachments, known.nodes, known.plans)
+    );
+    let (answer, watches) = asked.counters().expect("asked");
+    let (reading, is_watched) = own.counters().expect("read");
+    let limits = |reading: &Reading| {
+        let all = reading.roster.subscribers.iter();
+        all.map(|one| {
+            (
+                one.name.clone(),
+                one.plan.clone(),
+                one.set,
+                one.limits.map(|limit| limit.rate),
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!((limits(&answer), watches), (limits(&reading), is_watched));
+    assert_eq!(answer.counters, reading.counters);
+    assert_eq!(asked.load(&answer, 0), own.load(&reading, 0));
     let error = set(&site, Some("0bit")).expect_err("no rate").to_string();
     assert!(error.contains("out of range"), "{error}");
 

@@ -111,7 +111,7 @@ fn table(model: &Model, width: u16) -> Table<'static> {
         }
     };
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
-    let shown = Shown::choose(model.reading().map(|reading| &**reading), width);
+    let shown = Shown::choose(model, width);
     let mut header = vec![Cell::from(mark(SortTop::Name, "SUBSCRIBER"))];
     header.extend(shown.cells(
         Cell::from("PLAN"),
@@ -173,9 +173,9 @@ struct Shown {
 impl Shown {
     /// The columns that a list of this width has room for beside the others, which take 70 with ten for the name: what some
     /// subscriber has, and what changes most first.
-    fn choose(reading: Option<&Reading>, width: u16) -> Self {
-        let felt = reading.is_some_and(|reading| reading.felt.is_some());
-        let boost = reading.is_some_and(|reading| {
+    fn choose(model: &Model, width: u16) -> Self {
+        let felt = model.watches;
+        let boost = model.reading().is_some_and(|reading| {
             let mut all = reading.roster.subscribers.iter();
             all.any(|one| one.limits.down.boost > 0)
         });
@@ -237,27 +237,17 @@ fn row(
         0.0 => "-".into(),
         share => percent(share),
     };
-    // What 95 % of the round trips to the subscriber are not longer than, and the score.
-    let (mut trip, mut score) = (None, None);
-    if let Some(felt) = &reading.felt
-        && let Some(line) = &felt.lines[place]
-    {
-        trip = (line.access.lately > 0).then(|| time(line.access.p95));
-        score = felt
-            .requirement
-            .score(line)
-            .map(|score| format!("{score:.0}"));
-    }
     let or_none = |text: Option<String>| right(text.unwrap_or("-".into()));
+    let of_load = |of: &dyn Fn(&Load) -> Option<String>| match load {
+        None => right("…".into()),
+        Some(load) => or_none(of(load)),
+    };
     let mut cells = vec![Cell::from(plain(&name))];
     cells.extend(shown.cells(
         Cell::from(plain(subscriber.plan_name())),
-        or_none(trip),
-        or_none(score),
-        match load {
-            None => right("…".into()),
-            Some(load) => or_none(load.saved.map(|saved| bytes(saved).replace(' ', ""))),
-        },
+        of_load(&|load| Some(time(load.feels?.trip_ns?))),
+        of_load(&|load| Some(format!("{:.0}", load.feels?.score?))),
+        of_load(&|load| Some(bytes(load.saved?).replace(' ', ""))),
     ));
     cells.extend([
         right(rate(rates.down)),

@@ -74,7 +74,7 @@ impl Rates {
 }
 
 /// The content of a subscriber's queues, in both directions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
     /// Queues with bytes of packets in them: about as many flows send.
     pub active: u32,
@@ -84,6 +84,26 @@ pub struct Load {
     pub magic: u64,
     /// Bytes that are saved of a boost to the subscriber, if it has one.
     pub saved: Option<u64>,
+    /// What the subscriber's line feels, if flows are watched and it had TCP.
+    pub feels: Option<Feels>,
+}
+
+impl Load {
+    /// Adds a queue.
+    pub fn add(&mut self, length: u64, magic: u64) {
+        self.active += u32::from(length > magic);
+        self.length = self.length.saturating_add(length);
+        self.magic = self.magic.saturating_add(magic);
+    }
+}
+
+/// What a line feels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Feels {
+    /// What 95 % of the latest round trips to the subscriber are not longer than, in nanoseconds.
+    pub trip_ns: Option<u64>,
+    /// 0 to 100.
+    pub score: Option<f64>,
 }
 
 /// Everything that the screen shows.
@@ -110,6 +130,8 @@ pub struct Model {
     pub total: Rates,
     /// Packets per second that no limiter saw.
     pub unlimited: f64,
+    /// Whether flows are watched.
+    pub watches: bool,
     reading: Option<Arc<Reading>>,
     rates: Vec<Rates>,
     /// Places in the roster: those that pass the filter, in order.
@@ -146,6 +168,7 @@ impl Model {
             first: 0,
             total: Rates::default(),
             unlimited: 0.0,
+            watches: false,
             reading: None,
             rates: Vec::new(),
             order: Vec::new(),

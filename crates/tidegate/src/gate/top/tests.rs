@@ -2,7 +2,8 @@ use std::time::Instant;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use tidegate_gate::reading::{NodeStatus, Roster};
+use tidegate_gate::control::Control;
+use tidegate_gate::reading::{NodeStatus, Reading, Roster};
 use tidegate_gate::table::{Counters, NodeState, PerDirection};
 use tidegate_limiter::Share;
 
@@ -285,6 +286,7 @@ fn round_trips_and_scores_are_shown_where_flows_are_watched() {
     let mut model = model(3);
     let mut watched = (**model.reading().expect("one")).clone();
     watched.felt = testing::reading(&watched.roster, 0).felt;
+    model.watches = true;
     model.update(Arc::new(watched));
     let narrow = screen(&mut model, 80, 12);
     // The 95th percentile on the subscriber's side.
