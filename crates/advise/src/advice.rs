@@ -24,6 +24,8 @@ const FASTER: f64 = 0.8;
 const FEWER: f64 = 0.5;
 /// Losses below this are none worth a change.
 const FEW: f64 = 0.01;
+/// All downloads together have to keep this share of what they get today, or of the rate if they get more than that.
+const KEPT: f64 = 0.8;
 
 /// A remedy, and what it does.
 #[derive(Debug, Clone, PartialEq)]
@@ -216,7 +218,9 @@ pub fn advise(
     means: Means<'_>,
 ) -> Result<Advice, AdviceError> {
     situation.check().map_err(AdviceError::Situation)?;
+    effort.check(situation).map_err(AdviceError::Situation)?;
     let (remedies, mut remarks) = all(situation);
+    remarks.extend(effort.remark(situation));
     let collectors = remedies.iter();
     let collectors = collectors.map(|remedy| simulated(situation, remedy, effort, means));
     let collectors = collectors.collect::<Result<Vec<_>, AdviceError>>()?;
@@ -306,6 +310,9 @@ fn is_worth(effect: &Effect, today: &Effect) -> bool {
     let (then, now) = (&effect.runs, &today.runs);
     let clear = |more: &[f64], less: &[f64]| Mean::of_difference(more, less).is_clear();
     let shares = effect.slowest - today.slowest;
+    if effect.goodput < KEPT * today.goodput.min(1.0) {
+        return false;
+    }
     (shares > SAME && clear(&then.slowest, &now.slowest))
         || (shares > -SAME
             && (effect.page_p95_s < FASTER * today.page_p95_s && clear(&now.page_s, &then.page_s)
@@ -317,8 +324,8 @@ fn is_worth(effect: &Effect, today: &Effect) -> bool {
 
 /// Whether the viewer of the video waits clearly less.
 fn is_soon(effect: &Effect, today: &Effect) -> bool {
-    let wait = |effect: &Effect| effect.join_s + effect.rebuffer_s;
-    wait(effect) < FASTER * wait(today) && wait(today) - wait(effect) > SOONER
+    let (then, now) = (effect.wait_s(), today.wait_s());
+    then < FASTER * now && now - then > SOONER
 }
 
 impl Advice {
@@ -336,6 +343,12 @@ impl Advice {
     pub fn claims(&self) -> Vec<Claim> {
         let chosen = self.chosen().map(|chosen| &chosen.effect);
         chosen.map_or(Vec::new(), |then| claim::claims(&self.today().effect, then))
+    }
+
+    /// What the chosen option makes worse.
+    pub fn costs(&self) -> Vec<Claim> {
+        let chosen = self.chosen().map(|chosen| &chosen.effect);
+        chosen.map_or(Vec::new(), |then| claim::costs(&self.today().effect, then))
     }
 
     /// The option of a kind.

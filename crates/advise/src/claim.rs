@@ -23,6 +23,10 @@ pub struct Measure {
     pub value: fn(&Effect) -> f64,
     /// The same of single simulations.
     pub runs: fn(&Effect) -> &[f64],
+    /// Whether its value is a lower bound, for much was incomplete at the end.
+    pub is_bound: fn(&Effect) -> bool,
+    /// Whether it is a time; a share otherwise.
+    pub in_seconds: bool,
     /// -1 if less is better, 1 if more is.
     pub better: f64,
     /// Whether a change of it from the first to the second is worth saying.
@@ -30,13 +34,15 @@ pub struct Measure {
 }
 
 /// All of them.
-pub const MEASURES: [Measure; 4] = [
+pub static MEASURES: [Measure; 4] = [
     Measure {
         key: "slowest_share",
         words: "share of the slowest",
         workload: Workload::Downloads,
         value: |effect| effect.slowest,
         runs: |effect| &effect.runs.slowest,
+        is_bound: |_| false,
+        in_seconds: false,
         better: 1.0,
         is_worth: |now, then| then - now > 0.05,
     },
@@ -46,6 +52,8 @@ pub const MEASURES: [Measure; 4] = [
         workload: Workload::Downloads,
         value: |effect| effect.loss,
         runs: |effect| &effect.runs.loss,
+        is_bound: |_| false,
+        in_seconds: false,
         better: -1.0,
         is_worth: |now, then| now - then > 0.01,
     },
@@ -55,6 +63,8 @@ pub const MEASURES: [Measure; 4] = [
         workload: Workload::Pages,
         value: |effect| effect.page_s,
         runs: |effect| &effect.runs.page_s,
+        is_bound: Effect::page_is_bound,
+        in_seconds: true,
         better: -1.0,
         is_worth: |now, then| then < 0.8 * now,
     },
@@ -62,22 +72,39 @@ pub const MEASURES: [Measure; 4] = [
         key: "video_wait_s",
         words: "a viewer's wait",
         workload: Workload::Video,
-        value: |effect| effect.join_s + effect.rebuffer_s,
+        value: Effect::wait_s,
         runs: |effect| &effect.runs.video_s,
+        is_bound: Effect::wait_is_bound,
+        in_seconds: true,
         better: -1.0,
         is_worth: |now, then| now - then > 1.0 && then < 0.8 * now,
     },
 ];
 
-/// A predicted improvement.
+/// What a change may cost, and what none is chosen for.
+static DELAY: Measure = Measure {
+    key: "delay_p95_s",
+    words: "delay of a download",
+    workload: Workload::Downloads,
+    value: |effect| effect.delay_s,
+    runs: |effect| &effect.runs.delay_s,
+    is_bound: |_| false,
+    in_seconds: true,
+    better: -1.0,
+    is_worth: |now, then| now - then > 0.02 && then < 0.8 * now,
+};
+
+/// A predicted change.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim {
-    /// What improves.
+    /// What changes.
     pub measure: &'static Measure,
     /// Its value today.
     pub now: f64,
     /// Its value with the chosen limit.
     pub then: f64,
+    /// Whether the first and the second are lower bounds.
+    pub bounds: [bool; 2],
     /// The improvement by single simulations.
     gain: Mean,
 }
@@ -88,9 +115,19 @@ impl Claim {
         self.measure.better * (self.then - self.now)
     }
 
-    /// Whether as many other simulations find the same improvement within 20 % (95 % confidence).
+    /// Whether as many other simulations of the same length find the same improvement within 20 % (95 % confidence).
     pub fn is_known(&self) -> bool {
         self.gain.count >= LEAST && self.gain.bound() <= KNOWN * self.gain()
+    }
+
+    /// Whether this is true of longer simulations, too: no value is a lower bound, because much was incomplete at the end.
+    pub fn is_complete(&self) -> bool {
+        self.bounds == [false, false]
+    }
+
+    /// Whether it gets worse by more than chance.
+    pub fn is_clearly_worse(&self) -> bool {
+        self.gain.count > 1 && -self.gain.value > self.gain.bound()
     }
 
     /// By how much these simulations could improve at the most: to 0, or to a share of 1.
@@ -110,19 +147,31 @@ impl Claim {
 
 /// What a change from one limit to another promises.
 pub fn claims(now: &Effect, then: &Effect) -> Vec<Claim> {
-    let claim = |measure: &'static Measure| {
-        let claim = Claim {
-            measure,
-            now: (measure.value)(now),
-            then: (measure.value)(then),
-            gain: match measure.better > 0.0 {
-                true => Mean::of_difference((measure.runs)(then), (measure.runs)(now)),
-                false => Mean::of_difference((measure.runs)(now), (measure.runs)(then)),
-            },
-        };
-        (measure.is_worth)(claim.now, claim.then).then_some(claim)
-    };
-    MEASURES.iter().filter_map(claim).collect()
+    let changes = MEASURES.iter().map(|measure| change(measure, now, then));
+    let is_worth = |claim: &Claim| (claim.measure.is_worth)(claim.now, claim.then);
+    changes.filter(is_worth).collect()
+}
+
+/// What a change from one limit to another makes worse: what would be worth saying of the way back, and delays.
+pub fn costs(now: &Effect, then: &Effect) -> Vec<Claim> {
+    let measures = MEASURES.iter().chain([&DELAY]);
+    let changes = measures.map(|measure| change(measure, now, then));
+    let is_worse = |claim: &Claim| (claim.measure.is_worth)(claim.then, claim.now);
+    changes.filter(is_worse).collect()
+}
+
+fn change(measure: &'static Measure, now: &Effect, then: &Effect) -> Claim {
+    let (before, after) = ((measure.runs)(now), (measure.runs)(then));
+    Claim {
+        measure,
+        now: (measure.value)(now),
+        then: (measure.value)(then),
+        bounds: [now, then].map(measure.is_bound),
+        gain: match measure.better > 0.0 {
+            true => Mean::of_difference(after, before),
+            false => Mean::of_difference(before, after),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -167,5 +216,35 @@ mod tests {
         // A point and less are not worth a word, nor is a change for the worse.
         assert!(claims(&effect(&[0.025; 8]), &then).is_empty());
         assert!(claims(&then, &effect(&[0.12; 8])).is_empty());
+    }
+
+    #[test]
+    fn what_gets_worse_is_a_cost() {
+        let (few, many) = (effect(&[0.02; 8]), effect(&[0.12; 8]));
+        assert!(costs(&many, &few).is_empty());
+        let [cost] = costs(&few, &many)[..] else {
+            panic!("one cost");
+        };
+        assert!(cost.measure.key == "loss_rate" && cost.is_clearly_worse());
+        assert!(costs(&few, &effect(&[0.025; 8])).is_empty());
+        assert!(!costs(&effect(&[0.02]), &effect(&[0.12]))[0].is_clearly_worse());
+    }
+
+    #[test]
+    fn waits_that_were_cut_off_at_the_end_are_lower_bounds() {
+        let wait = |seconds: f64, wait_open: f64| Effect {
+            join_s: seconds,
+            wait_open,
+            runs: Runs {
+                video_s: vec![seconds; 8],
+                ..Runs::default()
+            },
+            ..Effect::default()
+        };
+        let claim = |now, then| claims(&now, &then)[0];
+        let complete = claim(wait(30.0, 0.1), wait(2.0, 0.0));
+        assert!(complete.is_known() && complete.is_complete());
+        let cut = claim(wait(30.0, 0.5), wait(2.0, 0.0));
+        assert_eq!((cut.bounds, cut.is_complete()), ([true, false], false));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_lab::experiment::Finished;
 use tidegate_lab::summary;
 
+use crate::chance::Mean;
 use crate::situation::Situation;
 use crate::trial::{PAGE_FLOW, WINDOW, Workload};
 
@@ -34,6 +35,12 @@ pub struct Effect {
     pub rebuffer_s: f64,
     /// Share of videos that stood still or never began.
     pub rebuffered: f64,
+    /// Share of videos that had not arrived at the end: what their viewers waited is a lower bound.
+    pub video_incomplete: f64,
+    /// Share of `join_s` that is waiting for videos which never began.
+    pub join_open: f64,
+    /// Share of `join_s` and `rebuffer_s` that is waiting for videos which had not arrived at the end.
+    pub wait_open: f64,
     /// Median time of a short transfer, in seconds. One that was not complete counts with the time that it took so far.
     pub page_s: f64,
     /// 95th percentile of it.
@@ -49,6 +56,31 @@ pub struct Effect {
     pub runs: Runs,
 }
 
+/// With more than this share incomplete at the end, times are lower bounds.
+const INCOMPLETE: f64 = 0.1;
+
+impl Effect {
+    /// What the viewer of the video waits, in seconds.
+    pub fn wait_s(&self) -> f64 {
+        self.join_s + self.rebuffer_s
+    }
+
+    /// Whether `join_s` is a lower bound: much of it is waiting for videos that never began.
+    pub fn join_is_bound(&self) -> bool {
+        self.join_open > INCOMPLETE
+    }
+
+    /// Whether [`Effect::wait_s`] is a lower bound: much of it is waiting for videos that had not arrived.
+    pub fn wait_is_bound(&self) -> bool {
+        self.wait_open > INCOMPLETE
+    }
+
+    /// Whether times of short transfers are lower bounds: many were not complete.
+    pub fn page_is_bound(&self) -> bool {
+        self.page_incomplete > INCOMPLETE
+    }
+}
+
 /// What each simulation came to, in the order of seeds: from these follows how much is chance.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Runs {
@@ -56,6 +88,8 @@ pub struct Runs {
     pub slowest: Vec<f64>,
     /// As [`Effect::loss`].
     pub loss: Vec<f64>,
+    /// As [`Effect::delay_s`]: the mean of a simulation's downloads.
+    pub delay_s: Vec<f64>,
     /// The median time of a short transfer in each simulation, in seconds.
     pub page_s: Vec<f64>,
     /// [`Effect::join_s`] and [`Effect::rebuffer_s`]: what the viewer waited.
@@ -139,6 +173,7 @@ impl Collector {
         sum.loss += loss;
         sum.runs.loss.push(loss);
         sum.retransmitted += count(|flow| flow.retransmitted) / sent;
+        let before = self.delays.len();
         for (flow, plan) in outcome.flows.iter().zip(&plan.flows) {
             if flow.rtt.count > 0 {
                 self.delays
@@ -154,6 +189,9 @@ impl Collector {
                 / windows.len().max(1) as f64
                 / outcome.flows.len().max(1) as f64;
         }
+        sum.runs
+            .delay_s
+            .push(Mean::of(&self.delays[before..]).value);
         self.peaks.extend(summary::normalised(finished, 0));
         sum.each.resize(got.len(), 0.0);
         for (sum, got) in sum.each.iter_mut().zip(&got) {
@@ -182,8 +220,10 @@ impl Collector {
     }
 
     fn video(&mut self, finished: &Finished) {
-        let viewings = finished.outcome.flows.iter().filter_map(|flow| flow.stream);
-        for stream in viewings {
+        let flows = finished.outcome.flows.iter();
+        // What has arrived as a whole waits no more.
+        let viewings = flows.filter_map(|flow| Some((flow.stream?, !flow.completions.is_empty())));
+        for (stream, has_arrived) in viewings {
             let viewing = stream.viewing;
             let join = viewing.join.unwrap_or(viewing.duration) as f64 / 1e9;
             let stalled = viewing.stalled as f64 / 1e9;
@@ -192,6 +232,13 @@ impl Collector {
             self.sum.rebuffer_s += stalled;
             self.sum.rebuffered +=
                 f64::from(u8::from(viewing.join.is_none() || viewing.rebufferings > 0));
+            if viewing.join.is_none() {
+                self.sum.join_open += join;
+            }
+            if !has_arrived {
+                self.sum.wait_open += join + stalled;
+                self.sum.video_incomplete += 1.0;
+            }
             self.videos += 1.0;
         }
     }
@@ -231,6 +278,7 @@ impl Collector {
             values.sort_unstable_by(f64::total_cmp);
         }
         let at = |values: &[f64], percent: f64| summary::percentile(values, percent).unwrap_or(0.0);
+        let part = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
         Effect {
             goodput: sum.goodput / downloads,
             slowest: sum.slowest / downloads,
@@ -243,6 +291,9 @@ impl Collector {
             join_s: sum.join_s / videos,
             rebuffer_s: sum.rebuffer_s / videos,
             rebuffered: sum.rebuffered / videos,
+            video_incomplete: sum.video_incomplete / videos,
+            join_open: part(sum.join_open, sum.join_s),
+            wait_open: part(sum.wait_open, sum.wait_s()),
             page_s: at(&pages, 50.0),
             page_p95_s: at(&pages, 95.0),
             page_incomplete: open as f64 / pages.len().max(1) as f64,

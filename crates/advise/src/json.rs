@@ -37,6 +37,7 @@ pub fn value(advice: &Advice, origin: &Origin) -> Value {
         "options": advice.options.iter().map(|choice| option(advice, origin, choice)).collect::<Vec<_>>(),
         "chosen": advice.chosen,
         "claims": advice.claims().iter().map(claim).collect::<Vec<_>>(),
+        "costs": advice.costs().iter().map(cost).collect::<Vec<_>>(),
         "gate_toml": gate_file::text(advice),
         "remarks": advice.remarks,
         "assumed": text::assumed(advice, origin),
@@ -91,6 +92,7 @@ fn effect(effect: &Effect) -> Value {
         "video_join_s": effect.join_s,
         "video_stalled_s": effect.rebuffer_s,
         "videos_stalled_share": effect.rebuffered,
+        "videos_incomplete_share": effect.video_incomplete,
         "short_transfer_p50_s": effect.page_s,
         "short_transfer_p95_s": effect.page_p95_s,
         "short_transfers_incomplete_share": effect.page_incomplete,
@@ -114,8 +116,19 @@ fn claim(claim: &Claim) -> Value {
         "measure": claim.measure.key,
         "today": claim.now,
         "then": claim.then,
-        "known": claim.is_known(),
+        "lower_bounds": claim.bounds,
+        "known": claim.is_known() && claim.is_complete(),
         "improves_by": claim.range().map(|(least, most)| [least, most]),
+    })
+}
+
+/// What the chosen option makes worse.
+fn cost(cost: &Claim) -> Value {
+    json!({
+        "measure": cost.measure.key,
+        "today": cost.now,
+        "then": cost.then,
+        "clear": cost.is_clearly_worse(),
     })
 }
 

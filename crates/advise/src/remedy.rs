@@ -1,6 +1,6 @@
 //! What could be set instead, and why: sizes from the formulas of the papers.
 
-use tidegate_lab::MILLISECOND;
+use tidegate_lab::{MILLISECOND, SECOND};
 use tidegate_limiter::{Bytes, Nanos, sizing};
 
 use crate::setting::{FULL, Kind, Setting};
@@ -14,6 +14,8 @@ const ALIKE: f64 = 1.25;
 const PACKET: u32 = 1500;
 /// Of the kernel's gate: four super-packets, and a terabyte (`docs/reference/gate-configuration.md`, `queue`).
 const GATE: (u64, u64) = (4 * 65_536, 1 << 40);
+/// The smallest phantom queue limits nothing that is seen where it holds what passes in a longer time.
+const LONGEST: Nanos = 30 * SECOND;
 /// The smallest queue: ten full packets, as the lab's automatic sizes.
 const LEAST: u64 = 10 * FULL;
 
@@ -89,7 +91,16 @@ pub fn candidates(situation: &Situation) -> (Vec<Remedy>, Vec<String>) {
     let mut left_out = Vec::new();
     let mut found = buckets(situation, &mut left_out);
     found.extend(shaper(situation));
-    found.push(bc_pqp(situation));
+    let phantom = bc_pqp(situation);
+    let fills_in = phantom.setting.fills_in();
+    match phantom.setting.bucket().get() > GATE.0 || fills_in <= LONGEST {
+        true => found.push(phantom),
+        false => left_out.push(format!(
+            "BC-PQP is not simulated: the smallest phantom queue of the gate, {}, holds what passes in {:.0} s at this rate.",
+            Bytes::new(GATE.0),
+            fills_in as f64 / 1e9
+        )),
+    }
     found.push(pacing(situation));
     (found, left_out)
 }

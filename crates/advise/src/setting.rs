@@ -100,15 +100,19 @@ impl Setting {
         format!("{keys}\nrate = \"{rate}bit\"\noverhead = \"{overhead}B\"\n")
     }
 
-    /// How long the rate takes to fill a policer's bucket.
+    /// How long the rate takes to fill what may pass at once after silence: a bucket, or a phantom queue.
     pub fn fills_in(&self) -> Nanos {
-        let burst = match self.kind {
-            Kind::Policer { burst } => burst,
-            _ => 0,
-        };
         let rate = u128::from(self.rate.bits_per_second().max(1));
-        let nanos = u128::from(burst) * 8_000_000_000 / rate;
+        let nanos = u128::from(self.bucket().get()) * 8_000_000_000 / rate;
         Nanos::try_from(nanos).unwrap_or(Nanos::MAX)
+    }
+
+    /// What may pass at once after silence.
+    pub fn bucket(&self) -> Bytes {
+        let (Kind::Policer { burst: bytes }
+        | Kind::Shaper { burst: bytes, .. }
+        | Kind::BcPqp { queue: bytes, .. }) = self.kind;
+        Bytes::new(bytes)
     }
 
     /// The least room that it has for a packet, in bytes.

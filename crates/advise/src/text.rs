@@ -6,12 +6,13 @@ use tidegate_limiter::{Bytes, Rate};
 
 use crate::advice::{Advice, Choice};
 use crate::chance::Mean;
+use crate::claim::Claim;
 use crate::effect::Effect;
 use crate::gate_file;
 use crate::remedy::Change;
 use crate::router::{self, Vendor};
 use crate::setting::{ETHERNET, FULL, Kind, Setting};
-use crate::trial::{PAGE, Workload};
+use crate::trial::PAGE;
 
 /// Where today's limit was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -115,48 +116,80 @@ fn verdict(advice: &Advice) -> String {
 
 /// The median time of short transfers, or that it is longer.
 fn page_time(effect: &Effect) -> String {
-    let more = match effect.page_incomplete > INCOMPLETE {
+    let more = match effect.page_is_bound() {
         true => "more than ",
         false => "",
     };
     format!("{more}{}", seconds(effect.page_s))
 }
 
-/// By how much the chosen limit improves what users feel, as far as it is known.
+/// By how much the chosen limit improves what users feel, as far as it is known, and what it makes worse.
 fn promised(out: &mut String, advice: &Advice) {
-    let claims = advice.claims();
-    if claims.is_empty() {
-        return;
+    let (claims, costs) = (advice.claims(), advice.costs());
+    if !claims.is_empty() {
+        let _ = writeln!(out, "What it improves");
+        for claim in claims {
+            let _ = writeln!(out, "{}{}", change(&claim), how_sure(&claim));
+        }
+        out.push('\n');
     }
-    let _ = writeln!(out, "What it improves");
-    for claim in claims {
-        let show = match claim.measure.workload {
-            Workload::Downloads => percent,
-            Workload::Pages | Workload::Video => seconds,
-        };
-        let by = match claim.measure.workload {
-            Workload::Downloads => points,
-            Workload::Pages | Workload::Video => seconds,
-        };
-        let range = match claim.range() {
-            // A single simulation chooses nothing, so it promises nothing.
-            None => String::new(),
-            _ if claim.is_known() => String::new(),
-            Some((least, _)) if least <= 0.0 => ", or not at all: more --seeds tell".to_owned(),
-            // Others may have more to improve, which nobody would believe beside these.
-            Some((least, most)) if most > claim.most() => {
-                format!(", at least {} better", by(least))
-            }
-            Some((least, most)) => format!(", between {} and {} better", by(least), by(most)),
-        };
-        let (now, then) = (show(claim.now), show(claim.then));
-        let _ = writeln!(
-            out,
-            "  {:<22}{now:>8} to {then:>8}{range}",
-            claim.measure.words
-        );
+    if !costs.is_empty() {
+        let _ = writeln!(out, "What it costs");
+        for cost in costs {
+            let how = match cost.is_clearly_worse() {
+                true => "worse",
+                false => "worse, or chance",
+            };
+            let _ = writeln!(out, "{} ({how})", change(&cost));
+        }
+        out.push('\n');
     }
-    out.push('\n');
+}
+
+/// A value today and then; `>` marks lower bounds.
+fn change(claim: &Claim) -> String {
+    let show = match claim.measure.in_seconds {
+        true => seconds,
+        false => percent,
+    };
+    let [now, then] = claim.bounds.map(at_least);
+    let now = format!("{now}{}", show(claim.now));
+    let then = format!("{then}{}", show(claim.then));
+    format!("  {:<22}{now:>8} to {then:>8}", claim.measure.words)
+}
+
+/// How far it is known by how much it improves.
+fn how_sure(claim: &Claim) -> String {
+    let by = match claim.measure.in_seconds {
+        true => seconds,
+        false => points,
+    };
+    match (claim.range(), claim.bounds) {
+        // A single simulation chooses nothing, so it promises nothing.
+        (None, _) => String::new(),
+        (Some((least, _)), _) if !claim.is_known() && least <= 0.0 => {
+            ", or not at all: more --seeds tell".to_owned()
+        }
+        (_, [_, true]) => ", but a longer --duration may find otherwise".to_owned(),
+        (_, [true, false]) if claim.is_known() => {
+            format!(", at least {} better", by(claim.gain()))
+        }
+        (Some((least, _)), [true, false]) => format!(", at least {} better", by(least)),
+        _ if claim.is_known() => String::new(),
+        // Others may have more to improve, which nobody would believe beside these.
+        (Some((least, most)), _) if most > claim.most() => {
+            format!(", at least {} better", by(least))
+        }
+        (Some((least, most)), _) => format!(", between {} and {} better", by(least), by(most)),
+    }
+}
+
+/// The mark of a lower bound.
+fn at_least(is_bound: bool) -> &'static str {
+    match is_bound {
+        true => ">",
+        false => "",
+    }
 }
 
 /// A column: its title, and its value.
@@ -179,22 +212,23 @@ const COLUMNS: [Column; 11] = [
     ("DELAY", |effect| format!("{:.0}ms", effect.delay_s * 1e3)),
     ("SILENT", |effect| percent(effect.silent)),
     ("PEAK", |effect| percent(effect.peak)),
-    ("JOIN", |effect| seconds(effect.join_s)),
+    ("JOIN", |effect| {
+        let bound = at_least(effect.join_is_bound());
+        format!("{bound}{}", seconds(effect.join_s))
+    }),
     ("STALLED", |effect| {
-        about(&effect.runs.video_s, seconds(effect.rebuffer_s))
+        let bound = at_least(effect.wait_is_bound());
+        let stalled = format!("{bound}{}", seconds(effect.rebuffer_s));
+        about(&effect.runs.video_s, stalled)
     }),
     ("300 kB", |effect| {
-        let times = format!("{}..{}", seconds(effect.page_s), seconds(effect.page_p95_s));
-        let times = match effect.page_incomplete > INCOMPLETE {
-            true => format!(">{times}"),
-            false => times,
-        };
+        let bound = at_least(effect.page_is_bound());
+        let (half, most) = (seconds(effect.page_s), seconds(effect.page_p95_s));
+        let times = format!("{bound}{half}..{most}");
         about(&effect.runs.page_s, times)
     }),
 ];
 
-/// With more short transfers than this incomplete at the end, their times are lower bounds.
-const INCOMPLETE: f64 = 0.1;
 /// A mean that is not known within this share of itself is marked.
 const KNOWN: f64 = 0.2;
 
@@ -260,7 +294,8 @@ fn table(out: &mut String, advice: &Advice) {
          DELAY: the 95th percentile of round trips beyond the path's. SILENT: time in which a download gets nothing\n\
          for 250 ms. PEAK: the 99th percentile of the rate in 250 ms over the limit. JOIN, STALLED: until a video begins,\n\
          and how long it stands still. 300 kB: median..95th percentile of a short transfer's time.\n\
-         ~: known to no better than 20 % (with 95 % confidence); more --seeds help. >: many were incomplete at the end.\n"
+         ~: known to no better than 20 % (with 95 % confidence); more --seeds help. >: a lower bound, for many were\n\
+         incomplete at the end; a longer --duration tells more.\n"
     );
 }
 

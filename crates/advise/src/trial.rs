@@ -114,6 +114,35 @@ impl Effort {
         Self { rounds, ..found }
     }
 
+    /// Why nothing would be seen of what today's limit does: its bucket, which is full at first, holds more than passes.
+    pub fn check(self, situation: &Situation) -> Result<(), String> {
+        let today = situation.today;
+        let holds = today.fills_in();
+        if holds <= self.duration {
+            return Ok(());
+        }
+        let [holds, lasts] = [holds, self.duration].map(|time| time as f64 / 1e9);
+        Err(format!(
+            "the bucket of {} holds what passes in {holds:.0} s at {}, and a simulation lasts {lasts:.0} s: nothing of the limit would be \
+             seen. A longer --duration, up to 10min, or a smaller bucket can be simulated",
+            today.bucket(),
+            today.rate
+        ))
+    }
+
+    /// A sentence, if the bucket is much of what passes.
+    pub fn remark(self, situation: &Situation) -> Option<String> {
+        let holds = situation.today.fills_in();
+        (holds > self.duration / 4).then(|| {
+            format!(
+                "Today's bucket is full at first, and holds what passes in {:.1} s at the rate. It is much of what passes in {:.0} s: a \
+                 longer --duration shows what the limit does afterwards.",
+                holds as f64 / 1e9,
+                self.duration as f64 / 1e9
+            )
+        })
+    }
+
     /// The simulations of a further round, from 1.
     pub fn round(self, number: u64) -> Self {
         Self {

@@ -139,7 +139,11 @@ fn what_a_change_improves_is_simulated_until_it_is_known() {
 
 #[test]
 fn mistakes_name_place_and_remedy() {
-    let cases: [(&[&str], i32, &str); 8] = [
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.conf");
+    fs::write(&empty, " \n").expect("written");
+    let [folder, empty] = [folder.path(), &empty].map(|path| path.to_str().expect("text"));
+    let cases: [(&[&str], i32, &str); 13] = [
         (&[], 2, "give --rate and --burst"),
         (&["--rate", "10mbit"], 2, "--rate alone is not a limit"),
         (
@@ -160,6 +164,23 @@ fn mistakes_name_place_and_remedy() {
             "a video of 5.00 kbit/s is out of range",
         ),
         (&["--config", "/nonexistent"], 1, "cannot read /nonexistent"),
+        (&["--config", empty], 1, "this configuration is empty"),
+        (&[folder], 2, "this is a folder: name a capture in it"),
+        (
+            &["--rate", "-5mbit", "--burst", "32kB"],
+            2,
+            "'-5mbit' is not a rate",
+        ),
+        (
+            &["--rate", "10mbit", "--burst", "10GB"],
+            2,
+            "the bucket of 10.0 GB holds what passes in 8000 s",
+        ),
+        (
+            &["tc qdisc del dev eth0 root tbf rate 10mbit burst 32k latency 50ms"],
+            2,
+            "router line:1:28: this limit does not count",
+        ),
     ];
     for (arguments, expected, text) in cases {
         let (code, out, err) = advise(arguments);
@@ -370,4 +391,80 @@ fn a_configuration_that_is_taken_for_a_capture_is_told_how_to_be_given() {
         err.contains("A router's configuration is given with --config"),
         "{err}"
     );
+}
+
+/// Videos and short transfers that are not complete at the end waited longer than is seen.
+#[test]
+fn waits_that_are_cut_off_are_lower_bounds() {
+    let limit = ["--rate", "5mbit", "--burst", "8kB", "--flows", "4"];
+    let little = ["--seeds", "3", "--duration", "5s"];
+    let asked = [&["advise"], &limit[..], &little[..]].concat();
+    let (code, out, err) = run(&asked);
+    assert_eq!(code, 0, "{err}");
+    let line = |measure: &str| {
+        let line = out.lines().find(|line| line.trim().starts_with(measure));
+        line.unwrap_or_else(|| panic!("{measure} in {out}"))
+    };
+    for measure in ["a short transfer", "a viewer's wait"] {
+        let line = line(measure);
+        assert!(
+            line.contains(" >") && line.contains(", at least "),
+            "{line}"
+        );
+    }
+    let today = line("today: policer");
+    assert_eq!(
+        today.matches('>').count(),
+        3,
+        "JOIN, STALLED, 300 kB: {today}"
+    );
+    let (code, out, err) = run(&[&asked[..], &["--json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    let share = &all["options"][0]["effect"]["videos_incomplete_share"];
+    assert!(share.as_f64().expect("a share") > 0.5, "{share}");
+    let claims = all["claims"].as_array().expect("claims");
+    let wait = claims
+        .iter()
+        .find(|claim| claim["measure"] == "video_wait_s");
+    let wait = wait.expect("a claim");
+    assert_eq!(wait["lower_bounds"], serde_json::json!([true, false]));
+    assert_eq!(wait["known"], false);
+}
+
+#[test]
+fn what_gets_worse_is_said() {
+    let shaper = ["--rate", "5mbit", "--queue", "1MB"];
+    let (code, out, err) = advise(&shaper);
+    assert_eq!(code, 0, "{err}");
+    let (_, costs) = out.split_once("What it costs\n").expect("costs");
+    let costs = costs.lines().next().unwrap_or_default();
+    assert!(
+        costs.starts_with("  packets dropped ") && costs.ends_with(" (worse)"),
+        "{costs}"
+    );
+    let all: Value =
+        serde_json::from_str(&advise(&[&shaper[..], &["--json"]].concat()).1).expect("JSON");
+    assert_eq!(all["costs"][0]["measure"], "loss_rate");
+    assert_eq!(all["costs"][0]["clear"], true);
+}
+
+/// The gate's smallest phantom queue limits nothing for minutes at such a rate.
+#[test]
+fn nothing_is_advised_that_does_not_limit() {
+    let slow = ["--rate", "8kbit", "--burst", "2kB"];
+    let (code, out, err) = advise(&slow);
+    assert_eq!(code, 0, "{err}");
+    let words: Vec<&str> = out.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains("BC-PQP is not simulated: the smallest phantom queue"),
+        "{out}"
+    );
+    assert!(out.contains("Leave it as it is"), "{out}");
+    // A bucket that is much of what passes is remarked on.
+    let (code, out, err) = advise(&["--rate", "5mbit", "--burst", "2MB"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("Today's bucket is full at first"), "{out}");
 }

@@ -1,4 +1,6 @@
-//! The queue below a class of htb or a tbf, of tc(8): another line of the text, with the class or the handle as its parent.
+//! What is below a class of htb or a tbf, of tc(8): other lines of the text, with the class or the handle as their parent.
+
+use std::collections::BTreeMap;
 
 use super::words::{Cursor, Word};
 
@@ -33,6 +35,47 @@ pub(super) fn find<'a>(words: &'a [Word<'a>], at: usize) -> Option<Below<'a>> {
         (own.is_parent(parent) && !elsewhere).then(|| below(queue))?
     });
     queues.next_back()
+}
+
+/// Words of a command of tc before it says what it is about.
+const NEAR: usize = 16;
+
+/// The classes that other classes have as their parent, each with the devices of these, where they are said.
+pub(super) struct Inner<'a>(BTreeMap<Handle, Vec<Option<&'a str>>>);
+
+impl<'a> Inner<'a> {
+    /// Those of a text.
+    pub fn of(words: &'a [Word<'a>]) -> Self {
+        let mut parents: BTreeMap<Handle, Vec<Option<&str>>> = BTreeMap::new();
+        for start in (0..words.len()).filter(|&start| words[start].is(&["class"])) {
+            let rest = words[start + 1..].iter().take(NEAR);
+            let is_inside = |word: &&Word<'_>| word.command == words[start].command;
+            let end = rest.take_while(|word| is_inside(word) && !word.is(&BOUNDS));
+            let class = &words[start + 1..start + 1 + end.count()];
+            if let Some(parent) = value(class, "parent").and_then(|word| handle(word.text)) {
+                let device = value(class, "dev").map(|word| word.text);
+                parents.entry(parent).or_default().push(device);
+            }
+        }
+        Self(parents)
+    }
+
+    /// Whether the limit that begins at a word is such a class.
+    pub fn has(&self, words: &[Word<'_>], at: usize) -> bool {
+        if !words[at].is(&["htb"]) {
+            return false;
+        }
+        let near = &words[at.saturating_sub(NEAR)..at];
+        let is_outside = |word: &Word<'_>| word.command != words[at].command || word.is(&BOUNDS);
+        let class = &near[near.iter().rposition(is_outside).map_or(0, |at| at + 1)..];
+        let printed = words.get(at + 1).and_then(|word| handle(word.text));
+        let own = printed.or_else(|| handle(value(class, "classid")?.text));
+        let device = value(class, "dev").map(|word| word.text);
+        let children = own.and_then(|own| self.0.get(&own));
+        // Lines for one device do not repeat it when tc prints them.
+        let here = |there: &Option<&str>| there.is_none() || device.is_none() || *there == device;
+        children.is_some_and(|devices| devices.iter().any(here))
+    }
 }
 
 /// The words of the command that a word is in.

@@ -5,6 +5,9 @@
 //! Reference, `police (policy map)`.) IOS XR: `police rate VALUE [bps|kbps|mbps|gbps] [burst VALUE
 //! [bytes|kbytes|mbytes|gbytes|ms|us]]`, and `queue-limit VALUE` with the same units or packets of 256 bytes. (Cisco IOS
 //! XR Modular QoS Command Reference, `police rate` and `queue-limit`.)
+//!
+//! `shape average BPS [Bc [Be]]` has its bursts in bits, and without Be it is as much as Bc. (Cisco ASR 901 Command Reference,
+//! `shape (policy-map class)`.) In IOS XR the burst is one number, in bytes or with a unit.
 
 use tidegate_limiter::Rate;
 
@@ -199,7 +202,8 @@ fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
     };
     if said.burst.is_none() && vendor == Vendor::Ios {
         assumed.push(
-            "The line has no burst. IOS then takes what the rate sends in 250 ms (rate/32 bytes), at least 1500 bytes."
+            "The line has no burst. IOS then takes what the rate sends in 250 ms (rate/32 bytes), at least 1500 bytes. The smallest \
+             bucket that is assumed holds a full packet with its Ethernet header, 1514 bytes."
                 .to_owned(),
         );
     }
@@ -220,9 +224,10 @@ fn reading(police: Word<'_>, said: &Police) -> Result<Reading, Mistake> {
 }
 
 /// IOS takes 250 ms of the rate: 625,000 bytes at 20 Mbit/s [Policer or shaper]. Defaults of IOS XR differ between
-/// platforms: 10 ms of the rate on NCS 540, others elsewhere.
+/// platforms: 10 ms of the rate on NCS 540, others elsewhere. A bucket without room for a full packet would pass none, which no device
+/// does by default.
 fn default(vendor: Vendor, rate: u64) -> Option<u64> {
-    (vendor == Vendor::Ios).then(|| (rate / 32).max(1500))
+    (vendor == Vendor::Ios).then(|| (rate / 32).max(FULL))
 }
 
 pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
@@ -244,9 +249,18 @@ pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     let begin = words[..at].iter().rposition(others).unwrap_or(0);
     let end = words[at + 1..].iter().position(others);
     let later = &words[begin..end.map_or(words.len(), |end| at + 1 + end)];
+    refuse_other_queues(shape, later)?;
+    let bits = bursts(shape, vendor, &mut cursor, rate)?;
+    let mut assumed = vec![match bits {
+        None => "The shaper has one queue for all flows, and sends packets evenly.".to_owned(),
+        Some((_, note)) => format!("The shaper has one queue for all flows. {note}"),
+    }];
+    if later.iter().any(|word| word.is(&["service-policy"])) {
+        let note = "The class has a policy of its own (`service-policy`), which is not simulated.";
+        assumed.push(note.to_owned());
+    }
+    let burst = bits.map_or(FULL, |(bits, _)| bits.div_ceil(8).max(FULL));
     let limit = later.iter().position(|word| word.is(&["queue-limit"]));
-    let mut assumed =
-        vec!["The shaper has one queue for all flows, and sends packets evenly.".to_owned()];
     let queue = match limit {
         Some(place) => {
             let mut cursor = Cursor::new(later, place + 1);
@@ -265,11 +279,72 @@ pub(super) fn shape(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     Ok(Reading {
         vendor,
         rate: Rate::from_bits_per_second(rate),
-        limit: Limit::Shaper { queue, burst: FULL },
+        limit: Limit::Shaper { queue, burst },
         overhead: ETHERNET,
         line: shape.line,
         assumed,
     })
+}
+
+/// Refuses queues of a shaper that are no FIFOs.
+fn refuse_other_queues(shape: Word<'_>, class: &[Word<'_>]) -> Result<(), Mistake> {
+    let kinds = ["fair-queue", "random-detect"];
+    let pairs = class.windows(2);
+    let set = pairs.filter(|pair| !pair[0].is(&["no"]) && pair[1].is(&kinds));
+    match set.map(|pair| pair[1]).next() {
+        Some(kind) => Err(kind.mistake(format!(
+            "the queue of the shaper in line {} is not a FIFO (`{}`), and only FIFOs are simulated there: to see what a FIFO \
+             would do, leave this out",
+            shape.line, kind.text
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The bits that the bursts of `shape average` let pass at once, and a sentence about them; `None` if the line has none.
+fn bursts(
+    shape: Word<'_>,
+    vendor: Vendor,
+    cursor: &mut Cursor<'_>,
+    rate: u64,
+) -> Result<Option<(u64, &'static str)>, Mistake> {
+    let is_burst = |word: &Word<'_>| {
+        word.line == shape.line && word.text.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let Some(word) = cursor.peek().filter(is_burst) else {
+        return Ok(None);
+    };
+    if vendor == Vendor::IosXr {
+        let bits = size(word, cursor, rate)?.saturating_mul(8);
+        return Ok(Some((bits, "Its burst may leave at once.")));
+    }
+    let mut next = || {
+        let word = cursor.peek().filter(is_burst)?;
+        cursor.next();
+        let wrong = || {
+            word.mistake(format!(
+                "`{}` is not a burst of `shape`: write bits such as 40000",
+                word.text
+            ))
+        };
+        let number = split(word.text).filter(|(_, unit)| unit.is_empty());
+        Some(
+            number
+                .and_then(|(number, _)| whole(number))
+                .ok_or_else(wrong),
+        )
+    };
+    let committed = next().transpose()?.unwrap_or(0);
+    Ok(Some(match next().transpose()? {
+        Some(excess) => (
+            committed.saturating_add(excess),
+            "Bc and Be, its bursts in bits, may leave at once.",
+        ),
+        None => (
+            committed.saturating_mul(2),
+            "Its burst Bc, in bits, may leave at once, and as much again: without Be, IOS takes Bc for it.",
+        ),
+    }))
 }
 
 /// `queue-limit 200 [packets|bytes|…]`, in bytes. A time is one at the shaper's rate.

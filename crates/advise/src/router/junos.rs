@@ -68,6 +68,20 @@ pub(super) fn read(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
         Some(true) => {}
         None => assumed.push("The text has no `then`: `discard` is assumed.".to_owned()),
     }
+    let kind = words[..at]
+        .iter()
+        .rev()
+        .find(|word| word.is(&["policer", "hierarchical-policer", "three-color-policer"]));
+    if kind.is_some_and(|kind| kind.is(&["hierarchical-policer"])) {
+        let part = words[..at]
+            .iter()
+            .rev()
+            .find(|word| word.is(&["aggregate", "premium"]));
+        assumed.push(format!(
+            "This is the `{}` limit of a `hierarchical-policer`, as if all its traffic were alike. Its other limit is not simulated.",
+            part.map_or("first", |part| part.text)
+        ));
+    }
     Ok(Reading {
         vendor: Vendor::Junos,
         rate: Rate::from_bits_per_second(rate),

@@ -7,6 +7,8 @@ mod below;
 mod ios;
 mod junos;
 mod nft;
+mod other;
+mod removed;
 mod tc;
 mod words;
 mod write;
@@ -131,43 +133,31 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
             ),
         });
     }
-    let words = words(text);
-    let mut starts: Vec<(usize, Reader)> = Vec::new();
-    // The command that a word of tc's was in, and where the present line begins.
-    let (mut linux, mut line) = (None, 0);
-    for (at, word) in words.iter().enumerate() {
-        if word.is(&["tc", "filter", "action"]) {
-            linux = Some(word.command);
-        }
-        if words[line].line != word.line {
-            line = at;
-        }
-        if let Some(reader) = begins(&words, at, words[line], linux == Some(word.command)) {
-            starts.push((at, reader));
-        }
-    }
-    let inactive = junos::inactive(&words);
-    starts.retain(|(at, _)| {
-        let after = inactive.partition_point(|block| block.end <= *at);
-        inactive.get(after).is_none_or(|block| !block.contains(at))
-    });
+    let all = words(text);
+    let words = removed::without(&all);
+    let starts = starts(&words);
     if starts.is_empty() {
-        // The mistake of a queue of htb without a class says what it needs.
-        let queue = words.iter().position(|word| word.is(&["htb"]));
-        let mistake = queue.and_then(|at| tc::queue(&words, at).err());
-        return Err(mistake.unwrap_or_else(|| none(&words)));
+        return Err(nothing(&all, &words));
     }
-    let mut mistakes = Vec::new();
+    let mut mistakes: Vec<Mistake> = Vec::new();
     let found = starts.iter().take(TRIED).find_map(|&(at, reader)| {
-        let reading = reader(&words, at);
-        let reading = reading.map_err(|mistake| mistakes.push(mistake)).ok()?;
-        Some((at, reading))
+        match reader(&words, at) {
+            Ok(reading) => return Some((at, reading)),
+            // The burst of a policer whose rate is not understood either.
+            Err(_) if words[at].is(&["burst-size-limit"]) && !mistakes.is_empty() => {}
+            Err(mistake) => mistakes.push(mistake),
+        }
+        None
     });
     let Some((at, mut reading)) = found else {
         return Err(mistakes.swap_remove(0));
     };
     for Mistake { line, message, .. } in mistakes {
         let note = format!("Line {line} is left out, for it is not understood: {message}.");
+        reading.assumed.push(note);
+    }
+    if let Some(named) = other::named(&words) {
+        let note = format!("Limits of kinds that are not understood are left out: {named}.");
         reading.assumed.push(note);
     }
     // The two lines of a Junos policer are one limit.
@@ -195,6 +185,42 @@ pub fn read(text: &str) -> Result<Reading, Mistake> {
     Ok(reading)
 }
 
+/// Where limits begin that count, and their readers.
+fn starts(words: &[Word<'_>]) -> Vec<(usize, Reader)> {
+    let inactive = junos::inactive(words);
+    let mut found = all_starts(words);
+    found.retain(|(at, _)| {
+        let after = inactive.partition_point(|block| block.end <= *at);
+        inactive.get(after).is_none_or(|block| !block.contains(at))
+    });
+    // Of classes of htb only the leaves have queues.
+    let inner = below::Inner::of(words);
+    let is_leaf = |(at, _): &(usize, Reader)| !inner.has(words, *at);
+    match found.iter().any(is_leaf) {
+        true => found.into_iter().filter(is_leaf).collect(),
+        false => found,
+    }
+}
+
+/// Where limits begin, also those that are not active.
+fn all_starts(words: &[Word<'_>]) -> Vec<(usize, Reader)> {
+    let mut found: Vec<(usize, Reader)> = Vec::new();
+    // The command that a word of tc's was in, and where the present line begins.
+    let (mut linux, mut line) = (None, 0);
+    for (at, word) in words.iter().enumerate() {
+        if word.is(&["tc", "filter", "action"]) {
+            linux = Some(word.command);
+        }
+        if words[line].line != word.line {
+            line = at;
+        }
+        if let Some(reader) = begins(words, at, words[line], linux == Some(word.command)) {
+            found.push((at, reader));
+        }
+    }
+    found
+}
+
 /// Reads the limit that begins at a word.
 type Reader = fn(&[Word<'_>], usize) -> Result<Reading, Mistake>;
 
@@ -220,16 +246,31 @@ fn begins(words: &[Word<'_>], at: usize, first: Word<'_>, linux: bool) -> Option
     (word.is(&["limit"]) && next.is_some_and(|next| next.is(&["rate"]))).then_some(nft::read)
 }
 
+/// Why a text has no limit: `all` are its words, and `active` those that count.
+fn nothing(all: &[Word<'_>], active: &[Word<'_>]) -> Mistake {
+    if let Some(&(at, _)) = all_starts(all).first() {
+        return all[at].mistake(
+            "this limit does not count, for the text removes or disables it, and it has no other: there is none to advise on",
+        );
+    }
+    // The mistake of a queue of htb without a class says what it needs.
+    let queue = active.iter().position(|word| word.is(&["htb"]));
+    let mistake = queue.and_then(|at| tc::queue(active, at).err());
+    mistake.unwrap_or_else(|| none(active))
+}
+
 fn none(words: &[Word<'_>]) -> Mistake {
     let (line, column) = words
         .first()
         .map_or((1, 1), |word| (word.line, word.column));
+    let found = other::named(words).map_or(String::new(), |named| format!(" ({named} is not)"));
     Mistake {
         line,
         column,
-        message: "there is no limit here that is understood. Understood are `police` and `shape` of Cisco IOS and \
-                  IOS XR, `bandwidth-limit` with `burst-size-limit` of Junos, `police`, `tbf` and `htb` of Linux tc, \
-                  and `limit rate … bytes` of nftables. For any other limit give --rate and --burst"
-            .to_owned(),
+        message: format!(
+            "there is no limit here that is understood{found}. Understood are `police` and `shape` of Cisco IOS and IOS XR, \
+             `bandwidth-limit` with `burst-size-limit` of Junos, `police`, `tbf` and `htb` of Linux tc, and `limit rate … \
+             bytes` of nftables. For any other limit give --rate and --burst"
+        ),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Rates: `kbit` and so on are powers of ten and `kibit` of 1024, in bits per second; `kbps` is bytes per second; a
 //! bare number is bits per second. Sizes: `k` and `kb` are 1024 bytes, `kbit` 128 bytes. (tc(8), PARAMETERS;
-//! iproute2's `get_rate` and `get_size`.)
+//! iproute2's `get_rate` and `get_size`.) Limits count Ethernet headers, except for those of packets that arrive.
 
 use tidegate_limiter::Rate;
 
@@ -29,8 +29,11 @@ const CONTROLS: [&str; 7] = [
     "reclassify",
 ];
 
+/// A filter and its matches have no more words than this.
+const FILTER: usize = 64;
+
 /// The words behind a word that belong to it.
-fn behind<'a>(words: &'a [Word<'a>], at: usize) -> impl Iterator<Item = &'a Word<'a>> {
+fn behind<'a>(words: &'a [Word<'a>], at: usize) -> impl Iterator<Item = &'a Word<'a>> + Clone {
     words[at + 1..].iter().take_while(|word| !word.is(&ENDS))
 }
 
@@ -49,7 +52,20 @@ pub(super) fn wrote(words: &[Word<'_>], at: usize) -> bool {
         let (text, number) = (word.text.to_ascii_lowercase(), split(word.text));
         number.is_some() && units.iter().any(|unit| text.ends_with(unit))
     };
-    rest.any(|word| unit(word) || word.is(&["conform-exceed", "mtu", "avrate", "pkts_rate"]))
+    // Words that only Cisco has: there the unit is wrong.
+    let cisco = rest.clone().any(|word| {
+        word.is(&[
+            "cir",
+            "bc",
+            "be",
+            "pir",
+            "conform-action",
+            "exceed-action",
+            "violate-action",
+        ])
+    });
+    !cisco
+        && rest.any(|word| unit(word) || word.is(&["conform-exceed", "mtu", "avrate", "pkts_rate"]))
 }
 
 /// What the keys of a limit say, in bytes and bit/s.
@@ -62,7 +78,9 @@ struct Keys {
     limit: Option<u64>,
     /// In nanoseconds.
     latency: Option<u64>,
-    has_peak: bool,
+    peak: Option<u64>,
+    /// The bucket of `peak`.
+    mtu: Option<u64>,
     /// What happens to packets beyond the limit; dropped if `None`.
     exceed: Option<String>,
 }
@@ -71,7 +89,7 @@ impl Keys {
     /// What of them is not simulated.
     fn notes(&self) -> Vec<String> {
         let note = "`peakrate` is not simulated: what the bucket holds passes at once.";
-        self.has_peak.then(|| note.to_owned()).into_iter().collect()
+        self.peak.map(|_| note.to_owned()).into_iter().collect()
     }
 }
 
@@ -98,12 +116,24 @@ pub(super) fn police(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> 
                 .to_owned(),
         ),
     }
-    Ok(reading(
-        police,
-        rate,
-        Limit::Policer { burst: Some(burst) },
-        assumed,
-    ))
+    let limit = Limit::Policer { burst: Some(burst) };
+    let reading = reading(police, rate, limit, assumed);
+    Ok(match at_ingress(words, at) {
+        true => Reading {
+            overhead: 0,
+            ..reading
+        },
+        false => reading,
+    })
+}
+
+/// Whether the filter of an action is where packets arrive. Their Ethernet headers are gone there, and do not count: act_police.c takes the
+/// length that sch_handle_ingress (dev.c) sets to what is left.
+fn at_ingress(words: &[Word<'_>], at: usize) -> bool {
+    let near = &words[at.saturating_sub(FILTER)..at];
+    let filter = near.iter().rposition(|word| word.is(&["filter"]));
+    let mut words = filter.map_or(&near[..0], |filter| &near[filter..]).iter();
+    words.any(|word| word.is(&["ingress", "ffff:", "ffff:fff1", "ffff:fff2"]))
 }
 
 pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
@@ -137,12 +167,17 @@ pub(super) fn queue(words: &[Word<'_>], at: usize) -> Result<Reading, Mistake> {
     }
     let rate = needed(kind, keys.rate, "rate 10mbit")?;
     let burst = needed(kind, keys.burst, "burst 32k")?;
-    // tc-tbf(8): `latency` is the longest time that a packet can wait, so the limit is what is sent in it and the burst.
+    // tc-tbf(8): `latency` is the longest time that a packet can wait, so the limit is what is sent in it and the burst; with
+    // `peakrate` what that sends, if it is less (q_tbf.c of iproute2).
     let latency = keys.latency.map(|latency| {
-        let waiting = u128::from(rate) * u128::from(latency) / 8_000_000_000;
-        u64::try_from(waiting)
-            .unwrap_or(u64::MAX)
-            .saturating_add(burst)
+        let sent = |rate: u64, burst: u64| {
+            let waiting = u128::from(rate) * u128::from(latency) / 8_000_000_000;
+            u64::try_from(waiting)
+                .unwrap_or(u64::MAX)
+                .saturating_add(burst)
+        };
+        let peak = keys.peak.map(|peak| sent(peak, keys.mtu.unwrap_or(FULL)));
+        sent(rate, burst).min(peak.unwrap_or(u64::MAX))
     });
     let queue = needed(kind, keys.limit.or(latency), "latency 50ms")?;
     let mut assumed = keys.notes();
@@ -230,8 +265,9 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
         } else if word.is(&["latency", "lat"]) {
             keys.latency = Some(time(word, &mut cursor)?);
         } else if word.is(&["peakrate"]) {
-            rate(word, &mut cursor)?;
-            keys.has_peak = true;
+            keys.peak = Some(rate(word, &mut cursor)?);
+        } else if word.is(&["mtu", "minburst"]) {
+            keys.mtu = Some(size(word, &mut cursor)?);
         } else if word.is(&["conform-exceed"]) {
             keys.exceed = Some(exceed(cursor.value(word, "drop")?));
         } else if word.is(&["action"]) {
@@ -244,8 +280,6 @@ fn keys(words: &[Word<'_>], at: usize) -> Result<Keys, Mistake> {
         } else if word.is(&CONTROLS) {
             keys.exceed = Some(exceed(word));
         } else if word.is(&[
-            "mtu",
-            "minburst",
             "mpu",
             "overhead",
             "linklayer",

@@ -1,5 +1,7 @@
 mod below;
 mod found;
+mod removed;
+mod shape;
 
 use proptest::prelude::*;
 
@@ -61,7 +63,7 @@ fn each_vendor_in_its_units() {
             "police cir 8000 conform-action transmit\n exceed-action drop",
             Vendor::Ios,
             8_000,
-            1_500,
+            1_514,
         ),
         // Both buckets hold what passes if only violating packets are dropped.
         (
@@ -304,6 +306,16 @@ fn a_long_text_is_read_in_its_length() {
         let _ = read(&word.repeat(100_000));
         let _ = read(&format!("set {} bandwidth-limit 1", word.repeat(100_000)));
     }
+    for line in [
+        "delete a b c\n",
+        "set a ",
+        "class a parent 1:1 classid 1:1 htb rate 1mbit ",
+        "qdisc del cake bandwidth ",
+    ] {
+        let _ = read(&line.repeat(LONGEST / line.len()));
+    }
+    let removed = (0..20_000).map(|number| format!("delete a {number}\nset a b {number}\n"));
+    let _ = read(&removed.collect::<String>());
     // A hundred times as long as it takes.
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
@@ -329,6 +341,15 @@ fn mistakes_have_a_place_and_a_remedy() {
             "1:38: `htb` needs `rate`",
         ),
         ("police 10x", "1:8: `10x` is not a rate"),
+        ("police cir 10mbit bc 1500", "1:12: `10mbit` is not a rate"),
+        (
+            "police 10mbit 1500 conform-action transmit exceed-action drop",
+            "1:8: `10mbit` is not a rate",
+        ),
+        (
+            "rate-limit input 8000000 15000 20000 conform-action transmit exceed-action drop",
+            "1:1: there is no limit here that is understood (`rate-limit` in line 1 is not)",
+        ),
         ("police", "1:1: `police` has no value"),
         (
             "police 10000000 conform-action transmit exceed-action transmit",
@@ -424,7 +445,7 @@ fn a_text_that_is_too_long_is_refused() {
 }
 
 /// Words that limits are made of.
-const WORDS: [&str; 51] = [
+const WORDS: [&str; 57] = [
     "police",
     "rate",
     "cir",
@@ -476,6 +497,12 @@ const WORDS: [&str; 51] = [
     "mbps",
     "\\\n",
     "99999999999999999999999",
+    "delete",
+    "qdisc",
+    "del",
+    "class",
+    "parent",
+    "hierarchical-policer",
 ];
 
 proptest! {

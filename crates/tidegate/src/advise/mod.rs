@@ -80,6 +80,7 @@ pub fn run(options: &Advise, common: &Common) -> anyhow::Result<Exit> {
     };
     situation.check().map_err(UsageError)?;
     let effort = effort(options, &situation)?;
+    effort.check(&situation).map_err(UsageError)?;
     // Before anything is simulated.
     let files = Files::open(options)?;
     let progress = AtomicU64::new(0);

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tidegate_advise::router::{self, LONGEST, Limit, Reading};
 use tidegate_advise::setting::{ETHERNET, FULL, Kind, Setting};
 use tidegate_advise::text::Origin;
@@ -50,6 +50,9 @@ fn written(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
     if !options.line.is_empty() {
         let text = options.line.join(" ");
         let reading = router::read(&text).map_err(|error| match options.line.as_slice() {
+            [name] if Path::new(name).is_dir() => {
+                UsageError(format!("{name}: this is a folder: name a capture in it"))
+            }
             [name] if looks_like_a_file(name) => {
                 UsageError(format!("{name}: there is no such capture"))
             }
@@ -60,6 +63,9 @@ fn written(options: &Advise) -> anyhow::Result<(Setting, Origin)> {
     if let Some(path) = &options.config {
         let name = input::display(path);
         let text = configuration(path).with_context(|| format!("cannot read {name}"))?;
+        if text.trim().is_empty() {
+            bail!("{name}: this configuration is empty");
+        }
         let reading = router::read(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
         let place = format!("line {} of {name}", reading.line);
         return of_router(options, &reading, Some(place));

@@ -42,16 +42,17 @@ pub struct Advise {
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     pub config: Option<PathBuf>,
     /// The limit's rate, such as 10mbit
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub rate: Option<Rate>,
     /// The depth of a policer's bucket, such as 32kB; with --queue, what a shaper lets pass at once [default: a packet]; with a
     /// router's line or a capture, where that does not say it
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub burst: Option<Bytes>,
     /// The limit is a shaper with a queue of this size, such as 300kB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub queue: Option<Bytes>,
-    /// Which bytes the limit counts: 2 with Ethernet headers, 3 from the IP header on [default: 2; 3 for nftables]
+    /// Which bytes the limit counts: 2 with Ethernet headers, 3 from the IP header on [default: 2; 3 for nftables, and
+    /// for tc where packets arrive]
     #[arg(long, value_name = "LAYER", value_parser = clap::value_parser!(u8).range(2..=3))]
     pub layer: Option<u8>,
     /// Round-trip time of the users' connections, or the range of it [default: 20ms..100ms, or that of the capture]

@@ -108,4 +108,54 @@ fn a_peak_rate_is_not_simulated() {
         let text = format!("{limit} rate 10mbit burst 32k peakrate 20mbit minburst 1540");
         assert_assumed(&read(&text).unwrap(), "`peakrate` is not simulated");
     }
+    // What the peak rate and its bucket send within `latency`, if it is less than what the rate and its own send.
+    let tbf = "tc qdisc add dev eth0 root tbf rate 10mbit burst 100000 latency 50ms peakrate 11mbit minburst 1540";
+    assert_eq!(queue(tbf).0, Some(68_750 + 1_540));
+    assert_eq!(
+        queue(&tbf.replace("11mbit", "100mbit")).0,
+        Some(62_500 + 100_000)
+    );
+}
+
+#[test]
+fn only_the_leaves_of_a_tree_of_classes_have_queues() {
+    let root = "tc class add dev eth0 parent 1: classid 1:1 htb rate 30mbit\n";
+    let leaf = "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 10mbit ceil 20mbit\n";
+    let fifo = "tc qdisc add dev eth0 parent 1:10 pfifo limit 50\n";
+    for text in [format!("{root}{leaf}{fifo}"), format!("{leaf}{fifo}{root}")] {
+        assert_eq!(
+            (shaper(&text).0, queue(&text).0),
+            (20 * MBIT, Some(50 * 1514)),
+            "{text}"
+        );
+        let notes = read(&text).unwrap().assumed;
+        assert!(
+            !notes.iter().any(|note| note.contains("more limit")),
+            "{notes:?}"
+        );
+    }
+    let error = read(&format!(
+        "{root}{leaf}{}",
+        fifo.replace("pfifo limit 50", "fq_codel")
+    ));
+    assert!(
+        error
+            .unwrap_err()
+            .message
+            .starts_with("the queue below the limit in line 2 is `fq_codel`")
+    );
+    let printed = "class htb 1:1 root rate 30Mbit ceil 30Mbit burst 1600b cburst 1600b \nclass htb 1:10 parent 1:1 leaf 20: prio 0 rate 10Mbit ceil 20Mbit burst 1600b cburst 1600b \nqdisc pfifo 20: parent 1:10 limit 50p\n";
+    assert_eq!(
+        (shaper(printed).0, queue(printed).0),
+        (20 * MBIT, Some(50 * 1514))
+    );
+    // A class of another device is none of its children, nor is one that is removed.
+    let elsewhere = leaf.replace("eth0", "eth1");
+    let removed = leaf.replace("class add", "class del");
+    for other in [elsewhere, removed] {
+        assert_eq!(shaper(&format!("{root}{other}")).0, 30 * MBIT, "{other}");
+    }
+    // Classes in a circle are no tree.
+    let circle = "tc class add dev eth0 parent 1:1 classid 1:1 htb rate 30mbit\n";
+    assert_eq!(shaper(circle).0, 30 * MBIT);
 }

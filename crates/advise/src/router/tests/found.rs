@@ -90,3 +90,100 @@ fn rates_of_ios_xr_have_units_in_which_they_are_short() {
         "police rate 1500001 bps burst 100000 bytes"
     );
 }
+
+#[test]
+fn limits_of_other_kinds_are_named() {
+    let police = "police cir 10m bc 312500\n";
+    for (text, named) in [
+        (
+            "rate-limit input 8000000 15000 20000 conform-action transmit exceed-action drop",
+            "`rate-limit` in line 1",
+        ),
+        ("traffic-shape rate 8000000", "`traffic-shape` in line 1"),
+        (
+            "set firewall three-color-policer T two-rate committed-information-rate 5m",
+            "`three-color-policer` in line 1",
+        ),
+        (
+            "tc qdisc add dev eth0 root cake bandwidth 20mbit",
+            "`cake` in line 1",
+        ),
+        (
+            "tc class add dev eth0 parent 1: classid 1:1 hfsc sc rate 5mbit ul rate 5mbit",
+            "`hfsc` in line 1",
+        ),
+    ] {
+        let found =
+            read(&format!("{text}\n{police}")).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(found.line, 2, "{text}");
+        assert_assumed(&found, &format!("not understood are left out: {named}."));
+    }
+    let many = read(&format!(
+        "{}{police}",
+        "traffic-shape rate 8000000\n".repeat(6)
+    ))
+    .unwrap();
+    assert_assumed(&many, "`traffic-shape` in line 4, 2 more.");
+    // What names them or removes them is none.
+    for text in [
+        "no rate-limit input 8000000 15000 20000",
+        "then three-color-policer { two-rate T; }",
+        "description rate-limit input",
+    ] {
+        let found = read(&format!("{text}\n{police}")).unwrap();
+        let named = |note: &String| note.contains("not understood");
+        assert!(
+            !found.assumed.iter().any(named),
+            "{text}: {:?}",
+            found.assumed
+        );
+    }
+}
+
+#[test]
+fn a_hierarchical_policer_is_called_that() {
+    let limits = "if-exceeding { bandwidth-limit 10m; burst-size-limit 15k; } then { discard; }";
+    let text =
+        format!("hierarchical-policer H {{ aggregate {{ {limits} }} premium {{ {limits} }} }}");
+    assert_assumed(
+        &read(&text).unwrap(),
+        "the `aggregate` limit of a `hierarchical-policer`",
+    );
+    let set = "set firewall hierarchical-policer H aggregate if-exceeding bandwidth-limit 10m burst-size-limit 15k";
+    assert_assumed(&read(set).unwrap(), "`hierarchical-policer`");
+    assert_eq!(
+        read(&format!("policer P {{ {limits} }}")).unwrap().assumed,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_policer_that_is_not_understood_is_named_once() {
+    let percent = "policer P { if-exceeding { bandwidth-percent 10; burst-size-limit 15k; } then discard; }\n";
+    let found = read(&format!("{percent}police cir 10m bc 312500")).unwrap();
+    let left_out = found
+        .assumed
+        .iter()
+        .filter(|note| note.contains("is left out"));
+    assert_eq!(left_out.count(), 1, "{:?}", found.assumed);
+}
+
+#[test]
+fn packets_that_arrive_have_no_ethernet_headers() {
+    let overhead = |filter: &str| {
+        let text = format!(
+            "tc filter add dev eth0 {filter} matchall action police rate 10mbit burst 32k drop"
+        );
+        read(&text)
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+            .overhead
+    };
+    assert_eq!(
+        ["ingress", "parent ffff:", "parent ffff:fff2"].map(overhead),
+        [0; 3]
+    );
+    assert_eq!(
+        ["egress", "parent 1:", "parent ffff:fff3"].map(overhead),
+        [ETHERNET; 3]
+    );
+}
