@@ -152,7 +152,8 @@ impl Trace {
             at.push(time);
         }
         match at.last() {
-            None | Some(0) => Err("a trace lasts longer than 0 ms".to_owned()),
+            None => Err("the file is empty: a trace has a line for each packet".to_owned()),
+            Some(0) => Err("a trace lasts longer than 0 ms".to_owned()),
             Some(_) => Ok(Self { at: at.into() }),
         }
     }

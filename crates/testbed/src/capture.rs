@@ -15,8 +15,10 @@ use tidegate_trace::write::{PcapWriter, Resolution};
 
 use crate::TestbedError;
 
+mod kept;
 mod unfinished;
 
+use kept::Kept;
 pub use unfinished::Unfinished;
 
 #[cfg(test)]
@@ -104,8 +106,8 @@ struct Writing {
 /// Bytes that a [`Relay`] passes on at a time.
 const PIECE: usize = 1 << 16;
 
-/// Passes bytes on to a thread, many packets at a time, so that it need not be woken for each. The thread gives the memory back instead of freeing
-/// it, during which the thread of the packets could not allocate any.
+/// Passes bytes on to a thread, many packets at a time, so that it need not be woken for each. What is written at once stays in one piece. The
+/// thread gives the memory back instead of freeing it, during which the thread of the packets could not allocate any.
 #[derive(Debug)]
 struct Relay {
     piece: Vec<u8>,
@@ -165,7 +167,7 @@ impl Recording {
                 Some(same) => same,
                 None => {
                     let writing = Writing::new(file, link);
-                    let failed = |error| TestbedError::Capture(file.clone(), error);
+                    let failed = |error| TestbedError::Capture(vec![(file.clone(), error)]);
                     recording.writings.push(writing.map_err(failed)?);
                     recording.writings.len() - 1
                 }
@@ -188,35 +190,45 @@ impl Recording {
         }
     }
 
+    /// How many captures can no longer be written.
+    pub(crate) fn failed(&self) -> usize {
+        // Their threads end otherwise only when all is written.
+        let failed = |writing: &&Writing| writing.thread.is_finished();
+        self.writings.iter().filter(failed).count()
+    }
+
     /// Waits until everything is written.
     ///
     /// # Errors
-    /// If a capture could not be written.
+    /// If a capture could not be written to its end. It has the whole packets before the failure then, if there are any.
     pub(crate) fn finish(self) -> Result<(), TestbedError> {
-        // All of them, also if one fails.
-        let finished = self.writings.into_iter().map(|writing| {
+        let finished = self.writings.into_iter().filter_map(|writing| {
             let file = writing.file.clone();
-            let finished = writing.finish();
-            finished.map_err(|error| TestbedError::Capture(file, error))
+            Some((file, writing.finish().err()?))
         });
-        finished.collect::<Vec<_>>().into_iter().collect()
+        let failed: Vec<_> = finished.collect();
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(TestbedError::Capture(failed)),
+        }
     }
 }
 
 impl Writing {
     fn new(file: &Path, link: LinkType) -> io::Result<Self> {
-        let mut written = CaptureFile::create(file)?;
+        let mut kept = Kept::create(file)?;
         let (full, pieces): (_, Receiver<Vec<u8>>) = mpsc::channel();
         let (back, empty) = mpsc::channel();
         let out = PcapWriter::new(Relay::new(full, empty), link, Resolution::Nanos)?;
         let thread = thread::spawn(move || {
-            for mut piece in pieces {
-                written.write_all(&piece)?;
+            let written = pieces.into_iter().try_for_each(|mut piece| {
+                kept.write(&piece)?;
                 piece.clear();
                 // Nobody takes it at the end.
                 let _ = back.send(piece);
-            }
-            Box::new(written).finish()
+                Ok(())
+            });
+            kept.finish(written)
         });
         Ok(Self {
             file: file.to_owned(),

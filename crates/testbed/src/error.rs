@@ -31,9 +31,9 @@ pub enum TestbedError {
     /// The plan contradicts itself.
     #[error(transparent)]
     Plan(#[from] RunError),
-    /// A capture could not be written.
-    #[error("cannot write the capture {}: {}", .0.display(), .1)]
-    Capture(PathBuf, io::Error),
+    /// Captures could not be written, or not to their end: each with the reason.
+    #[error("{}", unwritten(.0))]
+    Capture(Vec<(PathBuf, io::Error)>),
     /// A program failed: its name and arguments, and its output.
     #[error("{0}: {1}")]
     Command(String, String),
@@ -45,6 +45,15 @@ pub enum TestbedError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+/// Says which captures could not be written.
+fn unwritten(captures: &[(PathBuf, io::Error)]) -> String {
+    let each = captures.iter().map(|(file, error)| {
+        let file = file.display();
+        format!("cannot write the capture {file}: {error}")
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 impl TestbedError {

@@ -84,7 +84,7 @@ pub(crate) struct Forwarder<'a> {
     origin: Instant,
     /// Near and far.
     devices: [&'a dyn End; 2],
-    recording: &'a mut Recording,
+    pub(crate) recording: &'a mut Recording,
     /// The time of the origin, for captures.
     epoch: Nanos,
     buffer: Vec<u8>,

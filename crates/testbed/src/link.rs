@@ -84,6 +84,8 @@ pub struct LinkReport {
     /// Frames that were lost beside the elements, because a device was not served in time or was
     /// down. Measurements with more than 0 are worthless.
     pub strays: u64,
+    /// Captures that can no longer be written, as on a full disk. [`Link::finish`] returns why.
+    pub failed_captures: usize,
 }
 
 /// The two ends of a link.
@@ -406,6 +408,7 @@ impl<'a> Service<'a> {
             lateness: self.forwarder.lateness.distribution(),
             real_time: self.real_time,
             strays: self.forwarder.refused + lost(self.ends).saturating_sub(self.lost),
+            failed_captures: self.forwarder.recording.failed(),
         }
     }
 }

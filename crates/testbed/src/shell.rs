@@ -140,17 +140,21 @@ impl Shell {
     }
 
     /// Lets programs in the shell look up names, if `/etc/resolv.conf` names a server at a loopback or link-local address, such as 127.0.0.53, or
-    /// none, which means 127.0.0.1: passes questions of the shell to the gateway on to it. Returns the gateway's address then, for [`run_first`].
-    /// Nothing can be done [without the file](has_names_file).
+    /// at another address of this machine, or none, which means 127.0.0.1: passes questions of the shell to the gateway on to it. Returns the text
+    /// that the shell's `/etc/resolv.conf` is to have then, for [`run_first`]. Nothing can be done [without the file](has_names_file).
     ///
     /// # Errors
     /// If the gateway's port for names cannot be used.
-    pub fn answer_names(&mut self) -> Result<Option<IpAddr>, TestbedError> {
-        let Some(server) = names::file().as_deref().and_then(names::unreached) else {
+    pub fn answer_names(&mut self) -> Result<Option<String>, TestbedError> {
+        let Some(text) = names::file() else {
+            return Ok(None);
+        };
+        let own = reach::own();
+        let Some(server) = names::unreached(&text, &own) else {
             return Ok(None);
         };
         self.names = Names::new(self.addresses.shell, self.addresses.gateway, server)?;
-        Ok(Some(self.gateway()))
+        Ok(names::rewritten(&text, &own, self.gateway()))
     }
 
     /// Runs a function in a new thread that is in the shell's network. Sockets that it opens stay there.

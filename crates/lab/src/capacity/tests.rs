@@ -63,7 +63,7 @@ fn contradictions_are_errors() {
         assert!(error.contains(what), "{error}");
     }
     for (text, what) in [
-        ("", "longer than 0 ms"),
+        ("", "the file is empty"),
         ("0\n0\n", "longer than 0 ms"),
         ("1\n-1", "line 2"),
         ("5\n4", "line 2 is earlier"),

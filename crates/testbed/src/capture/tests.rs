@@ -127,3 +127,54 @@ fn recordings_hold_every_packet_in_its_order() {
     }
     assert_eq!(at, bytes.len());
 }
+
+/// The header of a packet, and its bytes.
+fn record(kept: u32) -> [Vec<u8>; 2] {
+    let head = [0, 0, kept, 1_500].map(u32::to_le_bytes).concat();
+    [head, vec![7; kept as usize]]
+}
+
+/// As on a full disk. One packet begins in the second piece and ends in the fourth.
+#[test]
+fn a_capture_that_cannot_be_written_to_its_end_has_its_whole_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pcap");
+    let full = || Err(io::Error::from_raw_os_error(28));
+    let ([first, one], [second, two]) = (record(40), record(100));
+    let pieces = [
+        [vec![1; 24], first, one].concat(),
+        [second, two[..10].to_vec()].concat(),
+        two[10..30].to_vec(),
+        two[30..].to_vec(),
+    ];
+    for (count, length) in [(1, 80), (2, 80), (3, 80), (4, 196)] {
+        fs::write(&file, "of an earlier run").unwrap();
+        let mut kept = Kept::create(&file).unwrap();
+        for piece in &pieces[..count] {
+            kept.write(piece).unwrap();
+        }
+        let error = kept.finish(full()).unwrap_err().to_string();
+        assert!(error.contains("No space left"), "{error}");
+        assert!(error.contains("the packets before that only"), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), pieces.concat()[..length]);
+        assert_eq!(files(folder.path()), 1);
+    }
+    // Without a packet and a header there is no capture.
+    Kept::create(&file).unwrap().finish(full()).unwrap_err();
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn each_capture_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let taps = [96, 96].map(|snaplen| ElementKind::Tap { snaplen });
+    let names = ["a.pcap", "b.pcap"].map(|name| inner.join(name));
+    let recording = Recording::new(taps.iter(), &names, LinkType::RAW).unwrap();
+    fs::remove_dir_all(&inner).unwrap();
+    let error = recording.finish().unwrap_err().to_string();
+    for name in ["inner/a.pcap: ", "inner/b.pcap: "] {
+        assert!(error.contains(name), "{error}");
+    }
+}

@@ -3,7 +3,6 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -64,13 +63,13 @@ const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// Runs a program as [`Shell::start`](super::Shell::start) has started this process: as process 1, which ends when its
 /// parent ends, whose number is that outside. Returns the program's exit code: 128 and its number if a signal ended it, 126
-/// or 127 if it cannot be started. `names` is where names are looked up that the machine looks up at a loopback address.
+/// or 127 if it cannot be started. `names` is the text of the shell's `/etc/resolv.conf`, if that differs from the machine's.
 ///
 /// # Errors
 /// If the system refuses anything, or if the parent has already ended.
 pub fn run_first(
     parent: u32,
-    names: Option<IpAddr>,
+    names: Option<&str>,
     command: &mut Command,
 ) -> Result<i32, TestbedError> {
     let failed = |what| move |error: Errno| TestbedError::system(what)(error.into());
@@ -234,11 +233,8 @@ fn hide_resolvers() -> nix::Result<()> {
     Ok(())
 }
 
-/// Lets programs look up names at this address instead of loopback addresses. Only the shell sees the file.
-fn look_up(address: IpAddr) -> io::Result<()> {
-    let Some(text) = names::file().and_then(|text| names::rewritten(&text, address)) else {
-        return Ok(());
-    };
+/// Lets programs look up names at the servers of this text. Only the shell sees the file.
+fn look_up(text: &str) -> io::Result<()> {
     // A file system in memory, which only this process sees, in a place that is surely there. The mount keeps the file. So the shell
     // needs no folder of the machine, and nothing stays there if it is killed.
     let none = None::<&str>;

@@ -1,6 +1,6 @@
 //! Names in a shell. A server at a loopback address, such as 127.0.0.53, or at a link-local one, such as 169.254.169.254, is not reached from
-//! there. So questions of the shell to its gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the
-//! elements.
+//! there. One at another address of this machine may answer from the gateway's address, and then programs do not take its answers. So questions of
+//! the shell to its gateway are passed on to it, and `/etc/resolv.conf` of the shell names the gateway: questions pass the elements.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -53,21 +53,26 @@ fn server(line: &str) -> Option<&str> {
     (words.next() == Some("nameserver")).then(|| words.next())?
 }
 
-/// The first server of a file that is not reached from a shell.
-pub(super) fn unreached(text: &str) -> Option<IpAddr> {
+/// The first server of a file whose answers do not reach a shell. `own` are addresses of the machine at which they do not.
+pub(super) fn unreached(text: &str, own: &[IpAddr]) -> Option<IpAddr> {
     if !has_servers(text) {
         return Some(USUAL);
     }
-    servers(text).find(|server| !travels(*server))
+    servers(text).find(|server| !answers(*server, own))
 }
 
-/// The file with another address for servers that are not reached, and for the usual one; `None` if all are reached.
-pub(super) fn rewritten(text: &str, address: IpAddr) -> Option<String> {
-    unreached(text)?;
+/// Whether the answers of this server reach a shell.
+fn answers(server: IpAddr, own: &[IpAddr]) -> bool {
+    travels(server) && !own.contains(&server)
+}
+
+/// The file with another address for servers whose answers do not reach a shell, and for the usual one; `None` if all do.
+pub(super) fn rewritten(text: &str, own: &[IpAddr], address: IpAddr) -> Option<String> {
+    unreached(text, own)?;
     let is_unreached = |line| {
         server(line)
             .and_then(|text| text.parse().ok())
-            .is_some_and(|server| !travels(server))
+            .is_some_and(|server| !answers(server, own))
     };
     let lines = text.lines().map(|line| match is_unreached(line) {
         true => format!("nameserver {address}\n"),
@@ -295,15 +300,26 @@ mod tests {
     fn servers_that_are_not_reached_are_replaced() {
         let gateway = "100.64.0.1".parse().unwrap();
         let wanted = STUB.replace("127.0.0.53", "100.64.0.1");
-        assert_eq!(rewritten(STUB, gateway), Some(wanted));
-        let cloud = rewritten("nameserver 169.254.169.254\n", gateway);
+        assert_eq!(rewritten(STUB, &[], gateway), Some(wanted));
+        let cloud = rewritten("nameserver 169.254.169.254\n", &[], gateway);
         assert_eq!(cloud.as_deref(), Some("nameserver 100.64.0.1\n"));
         let both = "nameserver ::1\nnameserver\t192.0.2.53 # office\n";
         let wanted = "nameserver 100.64.0.1\nnameserver\t192.0.2.53 # office\n";
-        assert_eq!(rewritten(both, gateway).as_deref(), Some(wanted));
+        assert_eq!(rewritten(both, &[], gateway).as_deref(), Some(wanted));
         for plain in ["nameserver 192.0.2.53\n", "nameserver soon"] {
-            assert_eq!(rewritten(plain, gateway), None, "{plain}");
+            assert_eq!(rewritten(plain, &[], gateway), None, "{plain}");
         }
+    }
+
+    #[test]
+    fn servers_at_the_machine_s_own_addresses_are_replaced() {
+        let gateway = "100.64.0.1".parse().unwrap();
+        let own = ["192.0.2.2", "2001:db8::2"].map(|own| own.parse().unwrap());
+        let text = "nameserver 192.0.2.53\nnameserver 192.0.2.2\nnameserver 2001:db8::2\n";
+        assert_eq!(unreached(text, &own), Some(own[0]));
+        let wanted = "nameserver 192.0.2.53\nnameserver 100.64.0.1\nnameserver 100.64.0.1\n";
+        assert_eq!(rewritten(text, &own, gateway).as_deref(), Some(wanted));
+        assert_eq!(rewritten(text, &[], gateway), None);
     }
 
     #[test]
@@ -315,9 +331,9 @@ mod tests {
             "#nameserver 192.0.2.53\n",
             "search example.org\n",
         ] {
-            assert_eq!(unreached(plain), Some(USUAL), "{plain}");
+            assert_eq!(unreached(plain, &[]), Some(USUAL), "{plain}");
             let wanted = format!("{plain}nameserver 100.64.0.1\n");
-            assert_eq!(rewritten(plain, gateway), Some(wanted), "{plain}");
+            assert_eq!(rewritten(plain, &[], gateway), Some(wanted), "{plain}");
         }
     }
 

@@ -2,6 +2,19 @@
 
 use std::net::IpAddr;
 
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
+
+/// The addresses of the calling thread's network. Packets to them do not leave the machine, so they keep the shell's address as their source.
+pub(super) fn own() -> Vec<IpAddr> {
+    let ip = |address: SockaddrStorage| match address.as_sockaddr_in() {
+        Some(four) => Some(four.ip().into()),
+        None => Some(address.as_sockaddr_in6()?.ip().into()),
+    };
+    let all = getifaddrs().into_iter().flatten();
+    all.filter_map(|one| ip(one.address?)).collect()
+}
+
 /// Whether packets to this address go beyond the network of their sender, and to one receiver.
 pub(super) fn travels(to: IpAddr) -> bool {
     let alone = to.is_multicast() || to.is_unspecified() || to.is_loopback();

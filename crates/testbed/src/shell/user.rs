@@ -134,15 +134,16 @@ impl UserNamespaces {
         self.way.as_ref().map(|_| MACHINE.into())
     }
 
-    /// The address at which names are looked up, if `/etc/resolv.conf` names a server that is not reached, or none.
-    pub fn names(&self) -> Option<IpAddr> {
-        let text = names::file()?;
-        let machine = self.machine().filter(|_| names::unreached(&text).is_some());
+    /// The text of the shell's `/etc/resolv.conf`, if that of the machine names a server that is not reached, or none.
+    pub fn names(&self) -> Option<String> {
+        let (text, machine) = (names::file()?, self.machine()?);
         // slirp4netns answers only for servers of the file.
-        machine.map(|machine| match names::has_servers(&text) {
+        let address = match names::has_servers(&text) {
             true => NAMES.into(),
             false => machine,
-        })
+        };
+        // It asks servers at the machine's other addresses as the machine itself does.
+        names::rewritten(&text, &[], address)
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Shell {
     /// This process is the first one in the shell of the process with this number
     #[arg(long, hide = true, value_name = "PROCESS")]
     pub inside: Option<u32>,
-    /// Where this shell looks up names that the machine looks up at a loopback address
-    #[arg(long, hide = true, value_name = "ADDRESS", requires = "inside")]
-    pub names: Option<std::net::IpAddr>,
+    /// The text of this shell's /etc/resolv.conf, if that differs from the machine's
+    #[arg(long, hide = true, value_name = "TEXT", requires = "inside")]
+    pub names: Option<String>,
 }

@@ -12,6 +12,10 @@ use tidegate_testbed::shell::{ShellElementRow, ShellWindowRow};
 use super::path::Path;
 use crate::output::Output;
 
+/// The names of the tables.
+const WINDOWS: &str = "windows";
+const ELEMENTS: &str = "elements";
+
 /// A folder that is being filled. Its files appear when the shell has ended.
 pub struct Folder {
     path: PathBuf,
@@ -24,8 +28,8 @@ impl Folder {
         fs::create_dir_all(path)
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Self {
-            windows: writer::<ShellWindowRow>(path, "windows")?,
-            elements: writer::<ShellElementRow>(path, "elements")?,
+            windows: writer::<ShellWindowRow>(path, WINDOWS)?,
+            elements: writer::<ShellElementRow>(path, ELEMENTS)?,
             path: path.to_owned(),
         })
     }
@@ -56,19 +60,47 @@ impl Folder {
         path.plan.captures = files.into();
     }
 
+    /// Writes the tables, and returns what failed.
     pub fn write(
-        mut self,
+        self,
         windows: &[ShellWindowRow],
         elements: &[ShellElementRow],
-    ) -> anyhow::Result<()> {
-        self.windows.rows(windows)?;
-        self.elements.rows(elements)?;
-        self.windows.finish()?.commit()?;
-        self.elements.finish()?.commit()
+    ) -> Vec<anyhow::Error> {
+        let written = [
+            (WINDOWS, complete(self.windows, windows)),
+            (ELEMENTS, complete(self.elements, elements)),
+        ];
+        let failed = written.into_iter().filter_map(|(name, written)| {
+            let error = written.err()?;
+            remove(&self.path, name);
+            Some(error)
+        });
+        failed.collect()
+    }
+
+    /// There is nothing to write.
+    pub fn give_up(self) {
+        for name in [WINDOWS, ELEMENTS] {
+            remove(&self.path, name);
+        }
     }
 }
 
+fn complete<R: Row>(mut writer: Writer<Output>, rows: &[R]) -> anyhow::Result<()> {
+    writer.rows(rows)?;
+    writer.finish()?.commit()
+}
+
 fn writer<R: Row>(folder: &std::path::Path, name: &str) -> anyhow::Result<Writer<Output>> {
-    let output = Output::file(&folder.join(format!("{name}.parquet")))?;
+    let output = Output::file(&file(folder, name))?;
     Ok(Writer::new::<R>(output, Format::Parquet)?)
+}
+
+/// Removes a table of an earlier run, which would be taken for this one's.
+fn remove(folder: &std::path::Path, table: &str) {
+    let _ = fs::remove_file(file(folder, table));
+}
+
+fn file(folder: &std::path::Path, table: &str) -> PathBuf {
+    folder.join(format!("{table}.parquet"))
 }

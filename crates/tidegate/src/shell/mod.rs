@@ -47,7 +47,9 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let (program, arguments) = program(&options.command);
     if let Some(parent) = options.inside {
-        let code = run_first(parent, options.names, Command::new(program).args(arguments));
+        let mut command = Command::new(program);
+        let names = options.names.as_deref();
+        let code = run_first(parent, names, command.args(arguments));
         return Ok(code.map_err(rights)? as u8);
     }
     let mut path = match &options.elements[..] {
@@ -101,7 +103,8 @@ pub fn run(options: &Options, common: &Common) -> anyhow::Result<u8> {
     let mut first = Command::new("/proc/self/exe");
     first.args(["shell", "--inside", &number()]);
     if let Some(names) = names {
-        first.args(["--names", &names.to_string()]);
+        // In one word: a text may begin with a hyphen.
+        first.arg(format!("--names={names}"));
     }
     first
         .arg("--")
@@ -201,23 +204,41 @@ fn finish(
     common: &Common,
 ) -> anyhow::Result<()> {
     let with_results = folder.is_some();
-    // The tables also if a capture could not be written.
-    let written = match (folder, shell.report()) {
-        (Some(folder), Ok(report)) => folder.write(windows, &path.elements(&report)),
-        _ => Ok(()),
+    let last = shell.report().ok();
+    let mut failed = match (folder, &last) {
+        (Some(folder), Some(report)) => folder.write(windows, &path.elements(report)),
+        (Some(folder), None) => {
+            folder.give_up();
+            Vec::new()
+        }
+        (None, _) => Vec::new(),
     };
-    let report = shell.finish()?;
-    written?;
-    if with_results && !common.quiet {
-        eprintln!("tidegate: {}", lateness(&report));
+    // How late packets were is also known if a capture could not be written.
+    let report = match shell.finish() {
+        Ok(report) => Some(report),
+        Err(error) => {
+            failed.push(error.into());
+            last
+        }
+    };
+    if let Some(report) = report.filter(|_| !common.quiet) {
+        if with_results {
+            eprintln!("tidegate: {}", lateness(&report));
+        }
+        if report.strays > 0 {
+            eprintln!(
+                "tidegate: {} packets were lost beside the elements, because this machine was too busy",
+                report.strays
+            );
+        }
     }
-    if report.strays > 0 && !common.quiet {
-        eprintln!(
-            "tidegate: {} packets were lost beside the elements, because this machine was too busy",
-            report.strays
-        );
+    let Some(last) = failed.pop() else {
+        return Ok(());
+    };
+    for error in &failed {
+        eprintln!("tidegate: {}", crate::exit::words(error));
     }
-    Ok(())
+    Err(last)
 }
 
 /// The number of this process in `/proc`, where the first process of the shell looks for it. In a container this may differ from what it is

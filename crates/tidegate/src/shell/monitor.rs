@@ -9,7 +9,7 @@ use tidegate_limiter::LimiterConfig;
 use tidegate_testbed::link::{LinkPlan, LinkReport};
 use tidegate_testbed::shell::{Shell, ShellWindowRow};
 
-use crate::units::{bytes, percent, rate};
+use crate::units::{bytes, percent, plural, rate};
 
 /// Width of the windows.
 const WINDOW: Duration = Duration::from_millis(250);
@@ -17,6 +17,14 @@ const WINDOW: Duration = Duration::from_millis(250);
 const WINDOWS_OF_TITLE: usize = 4;
 /// Most windows of a table: 11 days, both directions, and 500 MB.
 const MOST: usize = 8_000_000;
+
+/// What is said when captures can no longer be written. The reasons follow when the shell ends.
+fn failure(captures: usize) -> String {
+    let captures = plural(captures as u64, "capture", "captures");
+    format!(
+        "{captures} can no longer be written, and will not have the packets from now on: the disk may be full"
+    )
+}
 
 /// Asks a shell for its counts, again and again.
 pub struct Monitor {
@@ -47,6 +55,7 @@ impl Monitor {
         let (mut rows, mut last, mut end) = (Vec::new(), LinkReport::default(), 0);
         // Those that the title does not show yet.
         let mut latest = Vec::new();
+        let mut failed = 0;
         if self.title {
             // xterm keeps the title on a stack.
             write("\x1b[22;2t");
@@ -57,6 +66,10 @@ impl Monitor {
             let Ok(report) = shell.report() else {
                 break;
             };
+            if report.failed_captures > failed {
+                failed = report.failed_captures;
+                eprintln!("tidegate: {}", failure(failed));
+            }
             let now = begin.elapsed().as_nanos() as u64;
             let windows = [0, 1].map(|way| self.window(way, &last, &report, (end, now)));
             if self.title {

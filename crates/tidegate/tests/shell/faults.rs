@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::program::{parts, tidegate};
 use super::{descendants, left, machine, until};
 use tidegate_testbed::namespace::Namespace;
+use tidegate_trace::read::Capture;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
@@ -178,6 +179,52 @@ fn shells_without_elements_add_no_text() {
     ];
     let words = [&["delay", "1ms", "--"], &inner[..]].concat();
     assert_eq!(shell(&machine, &words).1, "delay 1ms\n");
+}
+
+/// A file system of 320 KiB with the results of an earlier run gets two captures of 550 kB.
+#[test]
+fn a_full_disk_keeps_whole_packets_and_nothing_of_an_earlier_run() {
+    let test = "a_full_disk_keeps_whole_packets_and_nothing_of_an_earlier_run";
+    let Some((machine, server)) = machine(test) else {
+        return;
+    };
+    let bind = || std::net::UdpSocket::bind("192.0.2.1:9");
+    let _receiver = server.enter(bind).expect("a server").expect("a port");
+    let (disk, after) = (tempfile::tempdir(), tempfile::tempdir());
+    let (disk, after) = (disk.expect("a folder"), after.expect("a folder"));
+    // The first packets are written before the others come, and the shell's command waits until the failure has been told.
+    let script = "mount -t tmpfs -o size=320k tmpfs \"$1\" && cd \"$1\" || exit
+        for name in outside.pcap inside.pcap windows.parquet elements.parquet; do echo old >$name; done
+        \"$0\" shell link 1gbit -o . --snaplen 2000 -- bash -c '
+            exec 3>/dev/udp/192.0.2.1/9; send() { dd if=/dev/zero bs=1400 count=$1 >&3 2>/dev/null; }
+            send 60; sleep 0.2; send 340
+            for i in {1..100}; do grep -q longer \"$0\" && break; sleep 0.1; done' \"$2/said\" 2>\"$2/said\"
+        code=$?
+        cp * \"$2\"; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, PROGRAM]);
+    command.args([disk.path(), after.path()]);
+    let (code, _, complaints) = parts(&machine.output(&mut command).expect("it runs"));
+    let read = |name: &str| fs::read(after.path().join(name)).unwrap_or_default();
+    let said = String::from_utf8_lossy(&read("said")).into_owned();
+    assert_eq!((code, complaints.as_str()), (1, ""), "{said}");
+    for what in ["longer be written", "99 % at most"] {
+        assert!(said.contains(what), "{said}");
+    }
+    for end in ["outside.pcap", "inside.pcap"] {
+        let what = format!("cannot write the capture ./{end}: No space left");
+        assert!(said.contains(&what), "{said}");
+        let file = fs::File::open(after.path().join(end)).expect("a capture");
+        let mut capture = Capture::new(file).expect("a capture");
+        let mut packets = 0;
+        while capture.frame().expect("a whole capture").is_some() {
+            packets += 1;
+        }
+        assert!(packets > 40, "{end}: {packets}");
+    }
+    for table in ["windows", "elements"] {
+        assert_ne!(read(&format!("{table}.parquet")), b"old\n");
+    }
 }
 
 /// The results cannot be written, because the command has removed the folder.

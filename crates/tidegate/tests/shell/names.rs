@@ -66,6 +66,24 @@ fn names_are_looked_up_at_a_loopback_address_of_the_machine() {
     assert_eq!(left(&machine), "");
 }
 
+/// The server listens at any address. So its answers have the address that is next to the shell, not the one that was asked.
+#[test]
+fn names_are_looked_up_at_an_address_of_the_machine_itself() {
+    let test = "names_are_looked_up_at_an_address_of_the_machine_itself";
+    let Some((machine, _server)) = machine(test) else {
+        return;
+    };
+    let text = "nameserver 192.0.2.2\noptions timeout:5\n";
+    for server in ["0.0.0.0", "192.0.2.2"] {
+        assert_eq!(
+            looked_up(&machine, text, server, ""),
+            "nameserver 100.64.0.1\noptions timeout:5\n",
+            "{server}"
+        );
+    }
+    assert_eq!(left(&machine), "");
+}
+
 /// resolv.conf(5): then the server is that of the local machine.
 #[test]
 fn a_file_without_servers_means_the_one_of_this_machine() {
