@@ -245,8 +245,18 @@ impl Dpdk {
         sys::limit(directions)
     }
 
+    /// Whether packet sockets took the packets of an interface that is gone. Another one with its name is none of theirs.
+    fn is_deleted(&self, interface: &str) -> bool {
+        let index = self.devices.index(interface).ok();
+        let over = index.and_then(|index| self.devices.pair()[index].over());
+        over.is_some_and(|interface| interfaces::now(interface).is_none())
+    }
+
     fn attach_to(&mut self, attachment: &Attachment) -> Result<(), DpdkError> {
         let index = self.devices.index(&attachment.interface)?;
+        if self.is_deleted(&attachment.interface) {
+            return Err(DpdkError::Deleted(attachment.interface.clone()));
+        }
         if comes_in(attachment) {
             let (port, name) = (index as u32 + 1, port_number(&attachment.interface));
             DpdkMaps.update("ports", &port.to_ne_bytes(), &name.to_ne_bytes())?;
@@ -475,13 +485,19 @@ impl DataPath for Dpdk {
     /// None if a core does not answer. Attaching then says which one.
     fn attachments(&self) -> Vec<Attachment> {
         match sys::answers() {
-            Ok(()) => self.attached.clone(),
+            Ok(()) => {
+                let all = self.attached.iter();
+                let there = |place: &&Attachment| !self.is_deleted(&place.interface);
+                all.filter(there).cloned().collect()
+            }
             Err(_) => Vec::new(),
         }
     }
 
-    fn renamed(&self, _: &Attachment) -> Option<String> {
-        None
+    fn renamed(&self, attachment: &Attachment) -> Option<String> {
+        let index = self.devices.index(&attachment.interface).ok()?;
+        let interface = self.devices.pair()[index].over()?;
+        interfaces::now(interface).filter(|now| now != interface)
     }
 
     fn link(&self, attachment: &Attachment) -> Option<bool> {

@@ -12,6 +12,7 @@
 pub mod binding;
 pub mod calendar;
 pub mod change;
+mod claimed;
 pub mod config;
 pub mod control;
 #[cfg(feature = "dpdk")]

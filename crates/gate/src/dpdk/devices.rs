@@ -100,6 +100,13 @@ impl Devices {
         let [one, other] = devices else {
             return Err(wrong("give --dpdk twice: the gate is between two devices"));
         };
+        // DPDK would print its own help, and end the process as if all was well.
+        if eal
+            .split_whitespace()
+            .any(|word| word == "-h" || word == "--help")
+        {
+            return Err(DpdkError::Help);
+        }
         let is_over_one = one.over().is_some() && one.over() == other.over();
         if one.interface == other.interface || one.port() == other.port() || is_over_one {
             return Err(wrong("both are the same"));

@@ -17,6 +17,11 @@ pub enum DpdkError {
         /// What is wrong.
         why: &'static str,
     },
+    /// The arguments ask for help.
+    #[error(
+        "--eal holds arguments of DPDK, and not --help: its documentation lists them under `EAL parameters`"
+    )]
+    Help,
     /// The devices were not named before the data path was made.
     #[error("no devices are named for DPDK")]
     NoDevices,
@@ -85,6 +90,11 @@ pub enum DpdkError {
         /// The number of the process, if it is known.
         process: Option<u32>,
     },
+    /// An interface was deleted.
+    #[error(
+        "the interface {0} was deleted since the daemon began, and no packet passes there: restart the daemon"
+    )]
+    Deleted(String),
     /// It cannot be told whether another process has an interface.
     #[error("cannot claim the interface {interface} for this process: {source}")]
     Claim {

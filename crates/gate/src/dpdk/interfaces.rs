@@ -1,30 +1,39 @@
 //! Interfaces of the kernel that DPDK takes packets from by packet sockets, such as `net_af_packet0,iface=wan`.
 //!
 //! The kernel lets any number of processes do that, and each of them would send every packet on: a second gate or wire would let pass
-//! what the first one drops. So a process claims such an interface by a socket with its name, which a network namespace has once, and
-//! which the kernel closes with the process.
+//! what the first one drops. So a process [claims](crate::claimed) such an interface.
 #![allow(unsafe_code)]
 
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::libc;
-use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
 use nix::unistd::geteuid;
 
 use super::devices::Device;
 use super::error::DpdkError;
+use crate::claimed::{self, Owner};
 
 /// The interfaces that this process has, and their packet sockets.
 #[derive(Debug)]
 struct Taken {
-    claims: Vec<UnixDatagram>,
+    claims: Vec<Claim>,
     sockets: Vec<Socket>,
+}
+
+/// An interface of this process.
+#[derive(Debug)]
+struct Claim {
+    interface: String,
+    /// Its number, which no later interface has.
+    index: u32,
+    /// The kernel closes it with the process. None if a user who may not run the gate has one of this name.
+    _socket: Option<UnixDatagram>,
 }
 
 /// A packet socket of DPDK. The kernel counts what it loses from one question to the next.
@@ -53,56 +62,41 @@ pub(super) fn claim(devices: &[Device]) -> Result<(), DpdkError> {
         let Some(interface) = device.over() else {
             continue;
         };
-        if if_nametoindex(interface).is_err() {
-            return Err(DpdkError::NoInterface {
-                interface: interface.to_owned(),
-                device: device.device.clone(),
-            });
-        }
-        let name = format!("tidegate/dpdk/{interface}");
-        let bound = SocketAddr::from_abstract_name(&name)
+        let index = if_nametoindex(interface).map_err(|_| DpdkError::NoInterface {
+            interface: interface.to_owned(),
+            device: device.device.clone(),
+        })?;
+        let bound = SocketAddr::from_abstract_name(claimed::name(interface))
             .and_then(|address| UnixDatagram::bind_addr(&address));
-        match bound {
-            Ok(claim) => claims.push(claim),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match owner(&name) {
-                // It must not keep the gate from running.
-                Some((_, user)) if user != geteuid().as_raw() => {}
-                owner => {
-                    return Err(DpdkError::InUse {
-                        interface: interface.to_owned(),
-                        process: owner.map(|(process, _)| process),
-                    });
+        let socket = match bound {
+            Ok(socket) => Some(socket),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                match claimed::owner(interface) {
+                    // It must not keep the gate from running.
+                    Some(Owner { user, .. }) if user != geteuid().as_raw() => None,
+                    owner => {
+                        return Err(DpdkError::InUse {
+                            interface: interface.to_owned(),
+                            process: owner.map(|owner| owner.process),
+                        });
+                    }
                 }
-            },
+            }
             Err(source) => {
                 return Err(DpdkError::Claim {
                     interface: interface.to_owned(),
                     source,
                 });
             }
-        }
+        };
+        claims.push(Claim {
+            interface: interface.to_owned(),
+            index,
+            _socket: socket,
+        });
     }
     taken().claims = claims;
     Ok(())
-}
-
-/// The process that has the socket with this name, and its user. Processes of other containers are not seen.
-fn owner(name: &str) -> Option<(u32, u32)> {
-    let sockets = fs::read_to_string("/proc/net/unix").ok()?;
-    let mut lines = sockets.lines().map(str::split_whitespace);
-    // Num RefCount Protocol Flags Type St Inode Path
-    let inode = lines.find_map(|words| {
-        let words: Vec<&str> = words.collect();
-        (words.get(7)?.strip_prefix('@')? == name).then_some(words[6])
-    })?;
-    let socket = format!("socket:[{inode}]");
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let process = entry.file_name().to_str()?.parse().ok()?;
-        let mut files = fs::read_dir(entry.path().join("fd")).ok()?.flatten();
-        let has =
-            files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == &*socket));
-        Some((process, entry.metadata().ok()?.uid())).filter(|_| has)
-    })
 }
 
 /// Notes the packet sockets that DPDK has opened.
@@ -147,11 +141,23 @@ pub(super) fn give_up() {
     taken().claims.clear();
 }
 
-/// Whether an interface is up and has a link; none if the kernel does not tell.
+/// The present name of a claimed interface; none if it was deleted since, also if there is another one with its name.
+pub(super) fn now(interface: &str) -> Option<String> {
+    let index = (taken().claims.iter())
+        .find(|claim| claim.interface == interface)?
+        .index;
+    let name = if_indextoname(index).ok()?.into_string().ok()?;
+    // If there is none, this version of nix gives a name without letters.
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// Whether a claimed interface is up and has a link; none if the kernel does not tell.
 pub(super) fn link(interface: &str) -> Option<bool> {
+    let Some(name) = now(interface) else {
+        return Some(false);
+    };
     let mut all = nix::ifaddrs::getifaddrs().ok()?;
     let up = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
-    let found = all.find(|one| one.interface_name == interface);
-    // One that is gone has none.
+    let found = all.find(|one| one.interface_name == name);
     Some(found.is_some_and(|one| one.flags.contains(up)))
 }

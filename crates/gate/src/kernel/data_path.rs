@@ -12,6 +12,7 @@ use tidegate_limiter::{Nanos, NetworkNode, Scheme};
 
 use super::load::{is_bpf, is_hidden};
 use super::{Kernel, KernelError, renew, sys};
+use crate::claimed::{self, Owner};
 use crate::flow::Flow;
 use crate::line::{Line, Lines};
 use crate::path::{DataPath, Others, PathError, Remembered, Renewal};
@@ -71,9 +72,16 @@ impl DataPath for Kernel {
     }
 
     fn check(attachment: &Attachment) -> Result<(), PathError> {
-        match if_nametoindex(attachment.interface.as_str()) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(KernelError::Interface(attachment.interface.clone()).into()),
+        let interface = &attachment.interface;
+        if if_nametoindex(interface.as_str()).is_err() {
+            return Err(KernelError::Interface(interface.clone()).into());
+        }
+        match claimed::owner(interface) {
+            Some(Owner { process, user }) if user == nix::unistd::geteuid().as_raw() => {
+                let interface = interface.clone();
+                Err(KernelError::OnDpdk { interface, process }.into())
+            }
+            _ => Ok(()),
         }
     }
 

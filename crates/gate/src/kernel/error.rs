@@ -91,6 +91,17 @@ pub enum KernelError {
          `tidegate gate down --pins FOLDER`, or write other-gates = \"allow\" in the file of this one"
     )]
     OtherGate(String),
+    /// A process passes the packets on by DPDK.
+    #[error(
+        "process {process} passes the packets of {interface} on by DPDK, past every limit of the kernel: stop that gate or wire first \
+         (`tidegate gate down`, with the --state of that one)"
+    )]
+    OnDpdk {
+        /// The interface.
+        interface: String,
+        /// The number of the process.
+        process: u32,
+    },
     /// The hook is one of DPDK.
     #[error("the kernel has no hook {0}")]
     NoHook(&'static str),

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
 use tidegate_gate::config::Log;
 use tidegate_limiter::Rate;
 
@@ -173,7 +172,7 @@ pub struct Run {
 }
 
 /// What the packets of a gate on DPDK pass through.
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args)]
 pub struct OnDpdk {
     /// Pass packets by DPDK instead of the kernel, between these two devices: each is a name, which for `run` is an interface
     /// of the file, and a PCI address or a virtual device with its arguments

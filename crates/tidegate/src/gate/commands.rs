@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::Value;
 use tidegate_gate::binding::BindingChange;
 use tidegate_gate::config::{Config, Log};
@@ -63,8 +63,16 @@ fn read(file: &Path, lenient: bool) -> Result<Config, ControlError> {
 
 pub fn up<D: DataPath>(options: &Up) -> anyhow::Result<Exit> {
     let config = read(&options.file, options.imports.lenient)?;
+    // Its packets pass outside of the kernel.
+    if let Some(error) = wire::instead(&config.state) {
+        return Err(error.into());
+    }
     // Its daemon has the lock for as long as it runs.
     let already = |_| {
+        if Remote::on_dpdk(&config.state) {
+            let text = "a daemon on DPDK runs this gate: `tidegate gate reload` applies changes, and `tidegate gate down` ends it";
+            return Some(Err(ControlError::Other(text.into())));
+        }
         let (pins, state) = (config.pins.clone(), Some(config.state.clone()));
         Gate::<D>::is_up(&pins).then(|| Err(GateError::AlreadyUp { pins, state }.into()))
     };
@@ -106,6 +114,14 @@ pub fn needs_daemon(config: &Config) -> Option<&'static str> {
 
 pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     let was_wire = wire::end(state)?.is_some();
+    if was_wire {
+        let mut out = Output::stdout();
+        writeln!(out, "the plain wire has ended: no packet passes")?;
+        out.commit()?;
+    }
+    if Remote::on_dpdk(state) {
+        return end_daemon(state);
+    }
     let pins = match (&options.pins, pins(state)) {
         (Some(pins), _) => pins.clone(),
         (None, Ok(pins)) => pins,
@@ -142,9 +158,6 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     clear(state);
     Events::new(events.as_deref()).add(&user(), "down", Value::Null);
     let mut out = Output::stdout();
-    if was_wire {
-        writeln!(out, "the plain wire has ended: no packet passes")?;
-    }
     // A daemon with the limits in its process has removed them already.
     if there || asked {
         writeln!(out, "all limits are removed")?;
@@ -159,6 +172,24 @@ pub fn down<D: DataPath>(options: &Down, state: &Path) -> anyhow::Result<Exit> {
     } else if !was_wire {
         writeln!(out, "no gate was up at {}", pins.display())?;
     }
+    out.commit()?;
+    Ok(Exit::Done)
+}
+
+/// Ends a daemon whose limits are in its process, and waits until they are gone. Nothing of them is in the kernel.
+fn end_daemon(state: &Path) -> anyhow::Result<Exit> {
+    if let Some(daemon) = Remote::connect(state) {
+        daemon.stop()?;
+    }
+    let until = Instant::now() + PATIENCE;
+    while Remote::connect(state).is_some() || state.join("state.json").exists() {
+        if Instant::now() > until {
+            bail!("the daemon does not end: see its log");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let mut out = Output::stdout();
+    writeln!(out, "all limits are removed")?;
     out.commit()?;
     Ok(Exit::Done)
 }
@@ -485,7 +516,7 @@ pub fn run<D: DataPath + Send + 'static>(options: &Run) -> anyhow::Result<Exit> 
         (Ok(started), _) => started,
         // It begins when this process has ended.
         (Err(error), Some(_)) => {
-            let text = "the gate does not start, and the plain wire that was before passes all packets again";
+            let text = "the gate does not start, and the plain wire that was before begins again";
             return Err(anyhow::Error::from(error).context(text));
         }
         (Err(error), None) => return Err(error.into()),

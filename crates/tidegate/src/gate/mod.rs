@@ -52,7 +52,7 @@ pub fn run(options: &Gate, common: &Common) -> anyhow::Result<Exit> {
     drive::<Kernel>(options, common).map_err(|error| match error.downcast_ref() {
         // Exit code 3.
         Some(ControlError::Rights(text)) => RightsError(text.clone()).into(),
-        Some(ControlError::Down(_)) => wire::instead(state).map_or(error, Into::into),
+        Some(_) => wire::instead(state).map_or(error, Into::into),
         _ => error,
     })
 }
@@ -70,8 +70,8 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Status(options) => {
             let paint = Paint::for_stdout(common.color, false);
             match LocalGate::<D>::watched(state) {
-                // The limits may be in a daemon's process.
-                Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+                // The limits may be in a daemon's process, where the kernel has nothing of them.
+                Err(_) if remote::Remote::connect(state).is_some() => {
                     status::ask(options, state, paint)
                 }
                 gate => status::run(options, &mut gate?, state, paint),
@@ -80,7 +80,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         Command::Flows(options) => {
             let paint = Paint::for_stdout(common.color, false);
             match LocalGate::<D>::watched(state) {
-                Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+                Err(_) if remote::Remote::connect(state).is_some() => {
                     flows::ask(options, state, paint)
                 }
                 gate => flows::run(options, &mut gate?, paint),
@@ -88,7 +88,7 @@ fn drive<D: DataPath + Send + 'static>(options: &Gate, common: &Common) -> anyho
         }
         Command::Usage(_) => commands::usage(state),
         Command::Top(options) => match LocalGate::<D>::watched(state) {
-            Err(ControlError::Down(_)) if remote::Remote::connect(state).is_some() => {
+            Err(_) if remote::Remote::connect(state).is_some() => {
                 top::run(options, &mut top::Asked(state), state)
             }
             gate => top::run(options, &mut gate?, state),

@@ -70,6 +70,13 @@ impl Remote {
         })
     }
 
+    /// Whether a daemon has the limits of the gate with this state in its process.
+    pub fn on_dpdk(state: &Path) -> bool {
+        let status =
+            Self::connect(state).and_then(|daemon| daemon.get::<Status>("/v1/status").ok());
+        status.is_some_and(|status| status.stands_by.is_some())
+    }
+
     /// The other gate of a pair, if the gate is one and its daemon answers at once: the rest of a status needs none.
     pub fn pair(state: &Path) -> Option<PairJson> {
         let mut daemon = Self::connect(state)?;

@@ -5,24 +5,29 @@
 //! end, whatever the reason. Then it waits until the kernel has taken the devices from the daemon as well. The next daemon ends the wire
 //! and limits again.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{self, Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::Parser;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tidegate_gate::config::Log;
 use tidegate_gate::control::ControlError;
 
-use crate::cli::gate::{OnDpdk, Wire};
+use crate::cli::gate::{Command, Gate, OnDpdk, Wire};
+use crate::cli::{self, Cli};
 use crate::exit::Exit;
 
 /// The file that a wire locks, in the state folder of its gate. It holds the number of the process.
@@ -39,7 +44,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Holder {
     process: Pid,
-    /// What it was started with, if it says so.
+    /// What it was started with, if the kernel tells.
     devices: Option<OnDpdk>,
 }
 
@@ -52,12 +57,36 @@ fn holder(state: &Path) -> Option<Holder> {
     }
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
-    let mut lines = text.lines();
-    Some(Holder {
-        process: Pid::from_raw(lines.next()?.parse().ok()?)?,
-        devices: lines
-            .next()
-            .and_then(|line| serde_json::from_str(line).ok()),
+    let noted = text.trim().parse().ok();
+    let process = Pid::from_raw(noted.or_else(|| who_locks(&file))?)?;
+    let devices = devices_of(process);
+    Some(Holder { process, devices })
+}
+
+/// The devices on the command line of a wire.
+fn devices_of(process: Pid) -> Option<OnDpdk> {
+    let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
+    let words = line.strip_suffix(b"\0")?.split(|&byte| byte == 0);
+    let cli = Cli::try_parse_from(words.map(OsStr::from_bytes)).ok()?;
+    match cli.command {
+        cli::Command::Gate(Gate {
+            command: Command::Wire(wire),
+            ..
+        }) => Some(wire.devices),
+        _ => None,
+    }
+}
+
+/// The process that locks a file, as the kernel has it: on a full disk the file is empty.
+fn who_locks(file: &File) -> Option<i32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1701 00:1a:42 0 EOF
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it =
+            words.get(1) == Some(&"FLOCK") && words.get(5)?.rsplit(':').next() == Some(&*inode);
+        is_it.then(|| words[4].parse().ok()).flatten()
     })
 }
 
@@ -114,8 +143,8 @@ pub struct Plan<'a> {
 
 impl Plan<'_> {
     /// The command of a process that stands by until the process with this number dies, and then tries so often to open the devices.
-    fn command(&self, daemon: u32, tries: u32) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
+    fn command(&self, daemon: u32, tries: u32) -> io::Result<process::Command> {
+        let mut command = process::Command::new(std::env::current_exe()?);
         command.args(["gate", "wire", "--stands-by", &daemon.to_string()]);
         command.args(["--tries", &tries.to_string(), "--state"]);
         command.arg(self.state).args(["--log", self.log.1]);
@@ -270,7 +299,17 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
         }
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-    let file = lock(state, &options.devices)?;
+    let file = match lock(state) {
+        // The packets must pass, also if the disk is full.
+        Err(error) if options.stands_by.is_some() => {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "the wire cannot be noted: `tidegate gate down` will not find this process"
+            );
+            None
+        }
+        file => Some(file?),
+    };
     devices.choose();
     let wire = match (Dpdk::wire(), options.stands_by) {
         (Ok(wire), _) => wire,
@@ -289,7 +328,10 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
             };
             return Err(plan.command(daemon, options.tries - 1)?.exec().into());
         }
-        (Err(error), _) => return Err(error.into()),
+        (Err(error), _) => {
+            let _ = fs::remove_file(state.join(FILE));
+            return Err(error.into());
+        }
     };
     let text = "the devices are a plain wire: all packets pass, and nothing is limited";
     match options.stands_by {
@@ -304,7 +346,7 @@ pub fn run(options: &Wire, state: &Path) -> anyhow::Result<Exit> {
     }
     signals.forever().next();
     wire.remove()?;
-    let _ = std::fs::remove_file(state.join(FILE));
+    let _ = fs::remove_file(state.join(FILE));
     drop(file);
     tracing::info!("the ports are closed");
     Ok(Exit::Done)
@@ -315,9 +357,9 @@ pub fn run(_: &Wire, _: &Path) -> anyhow::Result<Exit> {
     Err(super::dpdk::absent().into())
 }
 
-/// Locks the ports of the gate with this state for this process, and notes with which devices it begins.
+/// Locks the ports of the gate with this state for this process.
 #[cfg(feature = "dpdk")]
-fn lock(state: &Path, devices: &OnDpdk) -> anyhow::Result<File> {
+fn lock(state: &Path) -> anyhow::Result<File> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
     let path = state.join(FILE);
@@ -341,8 +383,7 @@ fn lock(state: &Path, devices: &OnDpdk) -> anyhow::Result<File> {
         thread::sleep(PAUSE);
     }
     file.set_len(0).with_context(place)?;
-    let devices = serde_json::to_string(devices)?;
-    let text = format!("{}\n{devices}\n", std::process::id());
-    file.write_all(text.as_bytes()).with_context(place)?;
+    // On a full disk, the lock alone says whose it is.
+    let _ = writeln!(file, "{}", std::process::id());
     Ok(file)
 }

@@ -218,6 +218,44 @@ fn child_of(process: u32) -> Option<i32> {
     })
 }
 
+/// Packet sockets of an interface that was deleted take nothing from another one with its name.
+#[test]
+#[ignore = "takes seconds of real time: make test-realtime"]
+fn an_interface_that_is_made_again_is_not_attached() {
+    let _alone = alone();
+    let Some(site) = site("an_interface_that_is_made_again_is_not_attached", &link()) else {
+        return;
+    };
+    let gate = Gate::new(
+        &site.middle,
+        &format!("{BRIDGE}\n{}", queue_each("20mbit", &[129])),
+    );
+    let daemon = gate.daemon_with(&Site::ON_DPDK);
+    let said = gate.try_run("up FILE");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("a daemon on DPDK runs this gate"), "{said}");
+    site.middle.ip("link set lan down").unwrap();
+    site.middle.ip("link set lan name other").unwrap();
+    site.middle.ip("link set other up").unwrap();
+    let said = gate.run("status");
+    assert!(said.contains("the interface is named other now"), "{said}");
+    site.middle.ip("link del other").unwrap();
+    site.middle
+        .ip("link add lan type veth peer name far")
+        .unwrap();
+    let said = gate.run("status");
+    assert!(said.contains("not attached: nothing is limited"), "{said}");
+    let until = Instant::now() + Duration::from_secs(15);
+    while !gate
+        .log()
+        .contains("the interface lan was deleted since the daemon began")
+    {
+        assert!(Instant::now() < until, "{}", gate.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    interrupt(daemon, &gate);
+}
+
 /// The gate drops what it does not know. If it is killed, all packets pass, until the next gate limits or the wire is taken down.
 #[test]
 #[ignore = "takes seconds of real time: make test-realtime"]
@@ -288,6 +326,10 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
     assert!(said.contains(&taken), "{said}");
     assert_eq!(passes(NEVER), None);
     wire_after_kill(daemon);
+    // The kernel's gate would limit nothing beside it.
+    let said = gate.try_run("up FILE");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("a plain wire (process "), "{said}");
     // A daemon that does not start leaves the wire as it was. Some mistakes are found before it ends, and some after.
     let no_interface = with_wire.map(|word| word.replace("iface=wan", "iface=gone"));
     let no_cores = with_wire.map(|word| word.replace("-m 512", "-m 512 -l 0,999"));
@@ -306,7 +348,7 @@ fn a_daemon_that_dies_leaves_a_plain_wire() {
         let said = gate.fails_with(&words.each_ref().map(String::as_str));
         assert!(said.contains(why), "{said}");
         assert!(
-            said.contains("the plain wire that was before passes all packets again"),
+            said.contains("the plain wire that was before begins again"),
             "{said}"
         );
         assert!(said.lines().count() < 20, "{said}");
