@@ -247,8 +247,7 @@ impl Dpdk {
 
     /// Whether packet sockets took the packets of an interface that is gone. Another one with its name is none of theirs.
     fn is_deleted(&self, interface: &str) -> bool {
-        let index = self.devices.index(interface).ok();
-        let over = index.and_then(|index| self.devices.pair()[index].over());
+        let over = self.devices.over(interface);
         over.is_some_and(|interface| interfaces::now(interface).is_none())
     }
 
@@ -495,17 +494,15 @@ impl DataPath for Dpdk {
     }
 
     fn renamed(&self, attachment: &Attachment) -> Option<String> {
-        let index = self.devices.index(&attachment.interface).ok()?;
-        let interface = self.devices.pair()[index].over()?;
+        let interface = self.devices.over(&attachment.interface)?;
         interfaces::now(interface).filter(|now| now != interface)
     }
 
     fn link(&self, attachment: &Attachment) -> Option<bool> {
-        let index = self.devices.index(&attachment.interface).ok()?;
-        match self.devices.pair()[index].over() {
+        match self.devices.over(&attachment.interface) {
             // DPDK takes it for granted that packet sockets have one.
             Some(interface) => interfaces::link(interface),
-            None => sys::links()[index],
+            None => sys::links()[self.devices.index(&attachment.interface).ok()?],
         }
     }
 

@@ -152,6 +152,11 @@ impl Devices {
         &self.pair
     }
 
+    /// The interface of the kernel that an interface of the file is, if its device takes the packets by packet sockets.
+    pub(super) fn over(&self, interface: &str) -> Option<&str> {
+        self.pair[self.index(interface).ok()?].over()
+    }
+
     /// The names of the ports.
     pub(super) fn ports(&self) -> [&str; 2] {
         self.pair.each_ref().map(Device::port)

@@ -40,16 +40,15 @@ const TRIES: u32 = 8;
 #[cfg(feature = "dpdk")]
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// A process that has the ports of a gate as a plain wire.
+/// A plain wire that has ended.
 #[derive(Debug)]
-pub struct Holder {
-    process: Pid,
+pub struct Ended {
     /// What it was started with, if the kernel tells.
     devices: Option<OnDpdk>,
 }
 
 /// The process that has the ports of the gate with this state as a plain wire, if there is one.
-fn holder(state: &Path) -> Option<Holder> {
+fn holder(state: &Path) -> Option<Pid> {
     let mut file = File::open(state.join(FILE)).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         // It was left by a wire that was killed.
@@ -58,9 +57,7 @@ fn holder(state: &Path) -> Option<Holder> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     let noted = text.trim().parse().ok();
-    let process = Pid::from_raw(noted.or_else(|| who_locks(&file))?)?;
-    let devices = devices_of(process);
-    Some(Holder { process, devices })
+    Pid::from_raw(noted.or_else(|| who_locks(&file))?)
 }
 
 /// The devices on the command line of a wire.
@@ -92,7 +89,7 @@ fn who_locks(file: &File) -> Option<i32> {
 
 /// What is said of a gate with this state that is not up, if its ports are a plain wire.
 pub fn instead(state: &Path) -> Option<ControlError> {
-    let process = holder(state)?.process.as_raw_nonzero();
+    let process = holder(state)?.as_raw_nonzero();
     let text = format!(
         "nothing is limited: all packets pass through a plain wire (process {process}). `tidegate gate run` limits again, \
          and `tidegate gate down` ends the wire"
@@ -104,12 +101,13 @@ pub fn instead(state: &Path) -> Option<ControlError> {
 ///
 /// # Errors
 /// If it cannot be ended.
-pub fn end(state: &Path) -> anyhow::Result<Option<Holder>> {
-    let Some(wire) = holder(state) else {
+pub fn end(state: &Path) -> anyhow::Result<Option<Ended>> {
+    let Some(process) = holder(state) else {
         return Ok(None);
     };
-    let number = wire.process.as_raw_nonzero();
-    kill_process(wire.process, Signal::TERM)
+    let devices = devices_of(process);
+    let number = process.as_raw_nonzero();
+    kill_process(process, Signal::TERM)
         .with_context(|| format!("cannot end the plain wire of this gate (process {number})"))?;
     let until = Instant::now() + PATIENCE;
     while holder(state).is_some() {
@@ -118,7 +116,7 @@ pub fn end(state: &Path) -> anyhow::Result<Option<Holder>> {
         }
         thread::sleep(PAUSE);
     }
-    Ok(Some(wire))
+    Ok(Some(Ended { devices }))
 }
 
 /// The cores that this thread may run on, and what it starts. DPDK takes all but one of them from the thread that starts it.
@@ -220,7 +218,7 @@ impl StandBy {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn in_place_of(wire: &Holder, otherwise: &Plan<'_>, cores: &CpuSet) -> io::Result<Self> {
+    pub fn in_place_of(wire: &Ended, otherwise: &Plan<'_>, cores: &CpuSet) -> io::Result<Self> {
         let devices = wire.devices.as_ref().unwrap_or(otherwise.devices);
         Self::start(
             &Plan {
